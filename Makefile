@@ -12,8 +12,8 @@ demo: .venv/.ready  ## run a job that stalls and say why
 story: .venv/.stories  ## NAME=llama-recipes: a job of real libraries stalls; before, during, after, repaired
 	.venv/bin/unhang demo $(NAME)
 
-stories: .venv/.stories  ## run all five and put what was found into both READMEs
-	.venv/bin/unhang demo --table --into README.md --into README.zh-CN.md
+stories: .venv/.stories  ## run all five and put what was found into docs/stories.md and its Chinese
+	.venv/bin/unhang demo --table --into docs/stories.md --into docs/stories.zh-CN.md
 	$(PY) -m unhang_lab.stories.page
 
 test: .venv/.stories  ## quick tests and, between them, jobs that wait more than they compute

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hatch_build import described
 from tests.distributions import EXTRAS, LAB, PROJECT, ROOT, build, metadata_of
 from unhang import __version__
 from unhang_lab.stories.story import STORIES
@@ -126,6 +127,21 @@ def test_the_wheel_works_alone_and_without_torch(built: list[Path], tmp_path: Pa
         assert done.returncode in expected, done.stderr
         assert "mistake" not in done.stderr
         assert len(done.stdout) > 40
+
+
+def test_a_package_page_shows_no_address_that_leads_nowhere(built: list[Path]) -> None:
+    (wheel,) = built[0].glob("unhang-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        published = archive.read(f"unhang-{__version__}.dist-info/METADATA").decode("utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    with_address = described(readme, "https://example.org/unhang")
+
+    assert "\nDescription-Content-Type: text/markdown\n" in published
+    assert published.endswith(described(readme, ""))
+    assert "**unhang says why" in described(readme, "")
+    assert not re.findall(r"\]\((?!https?:|#)[^)]*\)", described(readme, "") + with_address)
+    assert "](https://example.org/unhang/raw/HEAD/docs/images/verdict.svg)" in with_address
+    assert "](https://example.org/unhang/blob/HEAD/docs/quickstart.md)" in with_address
 
 
 def test_every_dependency_has_a_lower_and_an_upper_bound() -> None:

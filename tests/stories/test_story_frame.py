@@ -190,7 +190,7 @@ def test_the_table_has_five_stories_by_four_moments_and_shows_what_was_found() -
 def assert_five_by_four(lines: list[str]) -> None:
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines if line.strip()]
     assert [len(row) for row in rows] == [5] * 7, rows
-    assert [row[0] for row in rows[2:]] == [f"[{name}](stories/{name})" for name in STORIES]
+    assert [row[0] for row in rows[2:]] == [f"[{name}](../stories/{name})" for name in STORIES]
     assert all(cell for row in rows[1:] for cell in row)
 
 
@@ -234,8 +234,8 @@ def test_a_story_that_does_not_exist_and_a_folder_in_use_get_a_sentence(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["used"]
 
 
-@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
-def test_both_readmes_show_five_stories_by_four_moments(page: str) -> None:
+@pytest.mark.parametrize("page", ["docs/stories.md", "docs/stories.zh-CN.md"])
+def test_both_pages_show_five_stories_by_four_moments(page: str) -> None:
     shown = (ROOT / page).read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
 
     assert_five_by_four(shown.strip().splitlines())
@@ -273,11 +273,11 @@ def test_one_moment_of_a_story_is_told_with_what_was_run_and_what_came_of_it(
     run = unhang("demo", "llama-recipes", "--only", "before", "--lang", lang, folder=tmp_path)
 
     assert run.returncode == 0, run.stderr
-    assert f"✓ {head}" in run.stderr
-    assert "$ unhang check --only program -- torchrun --standalone --nproc-per-node=2 finetuning.py" in run.stderr
+    assert f"✓ {head}" in run.stdout
+    assert "$ unhang check --only program -- torchrun --standalone --nproc-per-node=2 finetuning.py" in run.stdout
     certainty = {"en": "likely", "zh": "很可能"}[lang]
-    assert f"uneven-data · {certainty} · custom_dataset.py:29" in run.stderr
-    assert ending in run.stderr
+    assert f"uneven-data · {certainty} · custom_dataset.py:29" in run.stdout
+    assert ending in run.stdout
 
 
 @pytest.mark.job

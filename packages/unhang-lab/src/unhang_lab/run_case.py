@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from unhang.errors import UnhangError, UsageError
+from unhang.sentences import say
 from unhang_lab.expectation import names_the_cause
 from unhang_lab.lab_case import LabCase
 from unhang_lab.watched import Tell, watch_case
@@ -39,15 +40,15 @@ def run_case(
     folder = folder.resolve()
     if folder.exists() and any(folder.iterdir()):
         raise UnhangError(f"{folder} already holds something; name another folder with --output.")
-    tell(f"starting {world} ranks with torchrun ({backend}) under unhang run")
+    tell(say("starting {world} ranks with torchrun ({backend}) under unhang run", world=world, backend=backend))
     endless = case.expected.cause is None and case.moment == "moving"
     with watch_case(case, folder, ranks=world, extra={"TRAIN_BACKEND": backend}) as job:
-        tell("training")
+        tell(say("training"))
         # what an end shows is known, and kept, when it is over
         said = job.wait_for(
             lambda: case.moment != "end" and names_the_cause(job.verdict(), case), HEALTHY_S if endless else LIMIT_S
         )
         if said:
-            tell("the verdict is there while the job lives")
-        tell("ending the job")
+            tell(say("unhang run gave its verdict; the job is still alive"))
+        tell(say("ending the job"))
     return folder

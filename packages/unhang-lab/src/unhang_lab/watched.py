@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import MissingExtra, UnhangError
+from unhang.sentences import Text
 from unhang.view.regular_files import read_json_as
 from unhang.watch import private_files
 from unhang.watch.job import job_processes
@@ -26,7 +27,7 @@ from unhang.wire.record_views import RecordView
 from unhang_lab.lab_case import Injection, LabCase
 
 POLL_S = 0.05
-Tell = Callable[[str], None]
+Tell = Callable[[Text], None]
 """Is told what happens, one short sentence at a time."""
 FREEZE_AFTER_MOVE_S = 0.9
 SLOW_AFTER_S = 3.0

@@ -63,7 +63,7 @@ def tell_before(story: Story, *, tell: Tell = lambda _: None) -> MomentResult:
     with workplace(story) as place:
         usual = story.before.command or story.command
         for asked in (story.before, *story.before.also):
-            tell("asking unhang check")
+            tell(say("asking unhang check"))
             steps.append(_check(place, asked, asked.command or usual))
     return MomentResult(story.name, Moment.BEFORE, tuple(steps), time.monotonic() - began)
 
@@ -184,13 +184,15 @@ def _compare(better: ImprovedFigure, run: RecordedRun, stalled: RecordedRun | No
         judged.wrong.append(say("its output does not show {pattern}", pattern=better.pattern.pattern))
         return
     if stalled is None:
-        judged.also.append(say("{what}: {now}", what=better.what, now=f"{now:.2g}"))
+        judged.also.append(say("step time at the end, in multiples of the start: {now}", now=f"{now:.2g}"))
         return
     was = _figure(better, stalled)
     if was is None:
         judged.wrong.append(say("its output does not show {pattern}", pattern=better.pattern.pattern))
         return
-    said = say("{what}: {was} before, {now} now", what=better.what, was=f"{was:.2g}", now=f"{now:.2g}")
+    said = say(
+        "step time at the end, in multiples of the start: {was} before, {now} now", was=f"{was:.2g}", now=f"{now:.2g}"
+    )
     (judged.also if now <= was * better.at_most_share else judged.wrong).append(said)
 
 
@@ -236,7 +238,7 @@ def tell_story(
     if stalled is not None and Moment.DURING in recorded:
         yield tell_during(stalled)
     if stalled is not None and Moment.AFTER in recorded:
-        tell("reading what it left")
+        tell(say("reading what the job left behind"))
         yield tell_after(stalled)
     if Moment.FIXED in moments:
         yield tell_fixed(story, folder / "fixed", stalled, tell=tell)

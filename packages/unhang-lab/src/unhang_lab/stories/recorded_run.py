@@ -75,11 +75,11 @@ def record_story(story: Story, root: Path, *, tell: Tell = lambda _: None) -> Re
     """
     for attempt in range(1, ATTEMPTS + 1):
         with workplace(story, root) as place:
-            tell("starting the job under unhang run")
+            tell(say("starting the job under unhang run"))
             found = _watch(place, story.command, story.during.options, tell, _right_while_it_lives)
         if attempt == ATTEMPTS or not story.by_chance or found.exit_code != 0 or found.verdict is not None:
             break
-        tell("by chance the ranks drew alike and it ended well: once more")
+        tell(say("by chance all ranks drew the same numbers and the job ended well: starting it again"))
         shutil.rmtree(root)
     return found
 
@@ -92,7 +92,7 @@ def run_patched(story: Story, root: Path, *, tell: Tell = lambda _: None) -> Rec
         UnhangError: the patch does not fit, a command of ``prepare`` failed, or a process could not be ended.
     """
     with workplace(story, root, patched=True) as place:
-        tell("running the repaired job")
+        tell(say("running the fixed job"))
         return _watch(place, story.fixed.command or story.command, (), tell, lambda _place, _watching: False)
 
 
@@ -143,7 +143,7 @@ def _until_it_ends(
             return code
         if not judged and judge(place, watching):
             judged = True
-            tell("the verdict is there while the job lives")
+            tell(say("unhang run gave its verdict; the job is still alive"))
             if place.story.during.then == "stop":
                 deadline = min(deadline, time.monotonic() + SETTLE_S)
         time.sleep(POLL_S)

@@ -92,10 +92,9 @@ class After(Table, frozen=True, kw_only=True):
 
 
 class ImprovedFigure(Table, frozen=True, kw_only=True):
-    """A figure that both runs print often: how many times the first of it the last may still be, as a share of what it
-    was in the stalled run. Each run is its own measure, so that a busy machine makes neither look better."""
+    """The step time that both runs print often: how many times the first of it the last may still be, as a share of
+    what it was in the stalled run. Each run is its own measure, so that a busy machine makes neither look better."""
 
-    what: str
     pattern: re.Pattern[str]
     at_most_share: AboveZero
 

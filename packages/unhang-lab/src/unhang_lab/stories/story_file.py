@@ -29,8 +29,8 @@ r"""Read ``story.toml``.
     change = ["seed=42"]                 words of the remedy's `change` that was wanted above, and added by the patch
     shows = ["saved"]                    regular expressions its output must match
     prepare, command, environment        in place of, or on top of, the story's own (optional)
-    [fixed.better]                       a figure that both runs print often (optional): what = "growth of the step
-    at_most_share = 0.5                  time", pattern with one group, and how much of that growth may be left
+    [fixed.better]                       the step time that both runs print often (optional): pattern with one group,
+    at_most_share = 0.5                  and how much of its growth may be left
 
 WANTED: ``cause`` or, where nothing can be known, ``status`` alone; all else is optional: ``certainty`` (at least
 this); ``ranks = [0]``, or ``fewest = "rank (?P<rank>\d+): (?P<count>\d+) batches"`` (the ranks with the smallest

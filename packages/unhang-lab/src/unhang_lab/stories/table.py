@@ -55,7 +55,7 @@ def rows_of(page: Path) -> dict[str, str]:
 
 
 def _link(name: str) -> str:
-    return f"[{name}](stories/{name})"
+    return f"[{name}](../stories/{name})"
 
 
 def cell_text(cell: MomentResult | None, lang: str) -> str:

@@ -54,35 +54,37 @@ def demo(
     from unhang.report.language import resolve_language
     from unhang.report.layout.console import Console
 
-    console = Console(stderr=True, highlight=False)
+    console = Console(highlight=False)
     spoken = resolve_language(lang)
     if list_stories:
         _list(spoken)
     elif table:
-        raise typer.Exit(_table(console, name, output, into or [], spoken))
+        raise typer.Exit(_table(name, output, into or [], spoken))
     elif name is not None:
         raise typer.Exit(_story(name, only, output, console, spoken))
     elif only is not None or into:
         raise UsageError("--only and --into belong to a story", next_step="unhang demo --list")
     else:
-        _short_demo(console, output, report)
+        _short_demo(console, output, report, spoken)
 
 
-def _short_demo(console: Console, out: Path | None, report: Path) -> None:
+def _short_demo(console: Console, out: Path | None, report: Path, lang: str) -> None:
+    from unhang.sentences import say
     from unhang_lab.lab_case import find_case
     from unhang_lab.run_case import run_case
     from unhang_lab.verbs.lab import new_run_folder
     from unhang_lab.verbs.recording import RecordingSteps, interrupt_on_termination, print_verdict
+    from unhang_lab.verbs.story_output import sentence
 
-    console.print("A real training job on 4 ranks of this machine (CPU, Gloo). Something is wrong with its data.")
-    with RecordingSteps(console) as steps, interrupt_on_termination():
+    opening = say("This trains on 4 ranks of this machine (CPU, Gloo). Something is wrong with the data")
+    console.print(sentence(opening, lang), soft_wrap=True)
+    with RecordingSteps(lang) as steps, interrupt_on_termination():
         folder = out or new_run_folder("unhang-runs/demo-")
         bundle = run_case(find_case("split-without-seed"), folder, ranks=4, tell=steps.tell)
     # The verdict is the point of the demo: finding the fault is its success.
-    print_verdict(bundle, report=report)
-    console.print(
-        f"\nreport:   {report.resolve()}\nevidence: {bundle}\nagain:    unhang diagnose {bundle}", soft_wrap=True
-    )
+    print_verdict(bundle, report=report, lang=lang)
+    ending = say("the same as a page: {report}", report=str(report.resolve()))
+    console.print(f"\n{sentence(ending, lang)}\n$ unhang diagnose {bundle}", markup=False, soft_wrap=True)
 
 
 def _list(lang: str) -> None:
@@ -112,12 +114,15 @@ def _story(name: str, only: MomentChoice | None, out: Path | None, console: Cons
     return 0 if right else 1
 
 
-def _table(console: Console, only: str | None, out: Path | None, pages: list[Path], lang: str) -> int:
+def _table(only: str | None, out: Path | None, pages: list[Path], lang: str) -> int:
+    """The table goes to standard output, what is told on the way to standard error."""
+    from unhang.report.layout.console import Console
     from unhang_lab.stories.moments import failed_moment
     from unhang_lab.stories.story import Moment, available_stories, story_folder
     from unhang_lab.stories.table import fill_section, rows_of, stories_table
     from unhang_lab.verbs.lab import new_run_folder
 
+    console = Console(stderr=True, highlight=False)
     folder = _empty(out or new_run_folder("unhang-runs/stories-"))
     cells = {}
     for name in available_stories() if only is None else (story_folder(only).name,):
@@ -144,7 +149,7 @@ def _shown(name: str, moments: tuple[Moment, ...], folder: Path, console: Consol
     from unhang_lab.verbs.recording import RecordingSteps, interrupt_on_termination
     from unhang_lab.verbs.story_output import show_cell
 
-    with RecordingSteps(console) as steps, interrupt_on_termination():
+    with RecordingSteps(lang) as steps, interrupt_on_termination():
         for cell in tell_story(load_story(story_folder(name)), moments, folder, tell=steps.tell):
             show_cell(cell, console, lang, folder)
             yield cell

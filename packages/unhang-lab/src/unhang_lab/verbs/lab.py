@@ -74,7 +74,7 @@ def run(
     console = Console(stderr=True, highlight=False)
     console.print(f"[bold]{case.name}[/bold]: {case.what}")
     folder = output or new_run_folder("lab-runs/")
-    with RecordingSteps(console) as steps, interrupt_on_termination():
+    with RecordingSteps() as steps, interrupt_on_termination():
         bundle = run_case(case, folder, ranks=ranks, backend=backend.value, tell=steps.tell)
     if case.expected.cause is None and not (bundle / "verdict.json").exists():
         console.print("unhang run said nothing of this job, as it must be.")

@@ -11,25 +11,31 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
+from unhang.report.language import translate
+from unhang.sentences import Text
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from unhang.findings import Verdict
-    from unhang.report.layout.console import Console
 
 
 class RecordingSteps:
-    """One line a step, and a spinner on the last one when the output is a terminal."""
+    """One line a step on standard error, and a spinner on the last one when that is a terminal."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._status = console.status("starting")
+    def __init__(self, lang: str = "en") -> None:
+        from unhang.report.layout.console import Console
+
+        self._lang = lang
+        self._console = Console(stderr=True, highlight=False)
+        self._status = self._console.status("")
         self._began = time.monotonic()
 
-    def tell(self, step: str) -> None:
+    def tell(self, step: Text) -> None:
         """Say that ``step`` begins."""
-        self._console.print(f"  [dim]{time.monotonic() - self._began:5.1f} s[/dim]  {step}")
-        self._status.update(step)
+        said = translate(step, self._lang)
+        self._console.print(f"  [dim]{time.monotonic() - self._began:5.1f} s[/dim]  {said}")
+        self._status.update(said)
 
     def __enter__(self) -> Self:
         self._status.start()
@@ -63,7 +69,7 @@ def interrupt_on_termination() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def print_verdict(bundle: Path, *, report: Path | None = None) -> Verdict:
+def print_verdict(bundle: Path, *, report: Path | None = None, lang: str | None = None) -> Verdict:
     """Read ``bundle``, print the verdict, write an HTML report when ``report`` names one. Returns it."""
     from unhang.cli.output.verdict_output import VerdictOutput
     from unhang.diagnosis.diagnose import diagnose
@@ -72,7 +78,7 @@ def print_verdict(bundle: Path, *, report: Path | None = None) -> Verdict:
 
     facts = build_facts(read_evidence([str(bundle)]))
     verdict = diagnose(facts)
-    output = VerdictOutput.chosen("text", lang=None, redact=False)
+    output = VerdictOutput.chosen("text", lang=lang, redact=False)
     output.give(verdict, facts)
     if report is not None:
         output.write_html(report, verdict, facts)
