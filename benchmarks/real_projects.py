@@ -77,7 +77,7 @@ PROJECTS = (
             Wanted(
                 "cards chosen by number, no device before the first barrier", ("device-mapping", "6,7,8,9", "loader")
             ),
-            Wanted("the two commands that would tell", ("device-mapping", "unhang bisect", "check --only probe")),
+            Wanted("the two commands that would settle it", ("device-mapping", "unhang bisect", "check --only probe")),
             Wanted(
                 "what NCCL_P2P_DISABLE=1 costs (not: on that machine, whose topology is not here)",
                 ("NCCL_P2P_DISABLE",),
