@@ -83,8 +83,7 @@ def _short_demo(console: Console, out: Path | None, report: Path, lang: str) -> 
         bundle = run_case(find_case("split-without-seed"), folder, ranks=4, tell=steps.tell)
     # The verdict is the point of the demo: finding the fault is its success.
     print_verdict(bundle, report=report, lang=lang)
-    ending = say("the same as a page: {report}", report=str(report.resolve()))
-    console.print(f"\n{sentence(ending, lang)}\n$ unhang diagnose {bundle}", markup=False, soft_wrap=True)
+    console.print(f"\n$ unhang diagnose {bundle}", markup=False, soft_wrap=True)
 
 
 def _list(lang: str) -> None:
