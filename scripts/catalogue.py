@@ -37,8 +37,8 @@ def values_of(variable: EnvironmentVariable) -> tuple[str, ...]:
 def known_sentences() -> Iterator[str]:
     """The sentences, page by page; some stand twice.
 
-    Of variables: what the documented ones do, cost and get in the way of, and of all of them the values, defaults and
-    versions that are more than a number or a name.
+    Of variables: what they do, cost and get in the way of, and the values, defaults and versions that are more than a
+    number or a name.
     """
     for cause in Cause:
         title, parts = cause_parts(cause)
@@ -49,8 +49,7 @@ def known_sentences() -> Iterator[str]:
     yield from (row.meaning for row in map(xid_row, DOCUMENTED_XIDS) if row is not None)
     yield from (row.meaning for row in load_messages())
     for variable in variables():
-        if variable.documented and not variable.guess:
-            yield from (variable.effect, *filter(None, (variable.cost,)), *(item.why for item in variable.conflicts))
+        yield from (variable.effect, *filter(None, (variable.cost,)), *(item.why for item in variable.conflicts))
         yield from filter(_WORDS.search, values_of(variable))
     for row in read_rows("costly.toml", "costly", CostlySetting):
         yield from (row.effect, row.unless)

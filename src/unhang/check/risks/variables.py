@@ -8,6 +8,7 @@ from typing import Any
 
 from unhang.check.devices.chosen_cards import has_no_p2p, is_p2p_redirected
 from unhang.check.environment.environment import Versions
+from unhang.check.network.network import nodes_of
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Cause, Grade, Remedy, Severity
 from unhang.host.inspection_result import NodeInspection
@@ -99,7 +100,9 @@ def variable_costly(here: NodeInspection) -> Iterator[Answer]:
         row = find_costly_setting(one.name, one.parsed.value) if one.is_read else None
         if row is None:
             continue
-        if one.name == "NCCL_P2P_DISABLE" and has_no_p2p(here):
+        if row.cause == Cause.NETWORK_CONFIG and nodes_of(here) == 1:
+            yield ROWS.fine("one-node", name=one.name)
+        elif one.name == "NCCL_P2P_DISABLE" and has_no_p2p(here):
             yield ROWS.fine("costly", name=one.name)
         elif one.name == "NCCL_P2P_DISABLE" and is_p2p_redirected(here):
             # It works around this very machine: taken out alone, it brings back what it was set against.
@@ -160,13 +163,9 @@ def variable_old_name(here: NodeInspection) -> Iterator[Answer]:
         grade = None if one.version is not None else Grade.BASE_RATE
         remedies = (ROWS.remedy("use-new-name" if new else "drop-old-name", values),)
         parts = {"grade": grade, "remedies": remedies, **about(one.setting)}
-        if other is not None:
-            yield ROWS.risk("old-name-loses", values, **parts)
-        elif new == EXPORTED_BY_TORCHRUN:
-            yield ROWS.risk("old-name-torchrun", values, **parts)
-        else:
-            deprecated = one.standing is VariableSupport.DEPRECATED
-            yield ROWS.risk("deprecated" if deprecated else "old-name", values, **parts)
+        read = "deprecated" if one.standing is VariableSupport.DEPRECATED else "old-name"
+        found = "old-name-torchrun" if new == EXPORTED_BY_TORCHRUN else read
+        yield ROWS.risk("old-name-loses" if other is not None else found, values, **parts)
 
 
 def variable_dead(here: NodeInspection) -> Iterator[Answer]:

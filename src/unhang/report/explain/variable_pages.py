@@ -34,7 +34,7 @@ def variable_page(text: str) -> ExplanationPage | None:
     return ExplanationPage(
         kind="variable",
         title=row.name,
-        meaning=(_support_text(row), row.effect) if row.status != "unread" else (row.effect,),
+        meaning=tuple(filter(None, (_support_text(row), row.effect))),
         harmless=say("It changes nothing, whatever its value.") if row.status == "unread" else None,
         do=tuple(_advice(row, value)),
         details=tuple(_details(row)),
@@ -44,14 +44,16 @@ def variable_page(text: str) -> ExplanationPage | None:
     )
 
 
-def _support_text(row: EnvironmentVariable) -> Text:
+def _support_text(row: EnvironmentVariable) -> Text | None:
+    if row.status == "unread" or row.default.startswith("set by "):
+        return None  # its effect or its default says it
     owner = _OWNERS.get(row.owner, row.owner)
     if row.status == "renamed":
-        return say("Old name, read by {owner} before {until}.", owner=owner, until=row.until)
+        return say("Renamed in {owner} {until}.", owner=owner, until=row.until)
     if row.status == "removed":
-        return say("{owner} no longer reads it (removed: {until}).", owner=owner, until=row.until)
+        return say("Removed in {owner} {until}.", owner=owner, until=row.until)
     if row.status == "deprecated":
-        return say("Read by {owner}, deprecated: {until}.", owner=owner, until=row.until)
+        return say("Deprecated since {owner} {until}.", owner=owner, until=row.until)
     if not row.documented:
         return say("Read by {owner}; not documented there.", owner=owner)
     return say("Read by {owner}.", owner=owner)
@@ -64,9 +66,7 @@ def _advice(row: EnvironmentVariable, value: str) -> list[PageLine]:
     if row.replacement:
         lines.append(say("Use instead: {replacement}", replacement=row.replacement))
     elif row.status in ("removed", "unread"):
-        lines.append(
-            say("Remove it from the launch script, unless the program reads it itself (unhang check -- CMD looks).")
-        )
+        lines.append(say("Remove it, unless the program reads it itself (unhang check -- CMD finds out)."))
     return lines
 
 
@@ -80,10 +80,10 @@ def _details(row: EnvironmentVariable) -> list[tuple[Text, PageLine]]:
     ]
     details = [(label, line) for label, line in given if line]
     details += [
-        (say("Gets in the way of"), say("{other}: {why}", other=item.other, why=item.why)) for item in row.conflicts
+        (say("Interacts with"), say("{other}: {why}", other=item.other, why=item.why)) for item in row.conflicts
     ]
     if row.guess:
-        details.append((say("How sure"), say("name and default stand in the source; the effect is a guess from both")))
+        details.append((say("How sure"), say("name and default are in the source; the effect is a guess from them")))
     elif not row.verified:
-        details.append((say("How sure"), say("general knowledge of its owner; not read in the source")))
+        details.append((say("How sure"), say("general knowledge; not checked in the source")))
     return details
