@@ -74,8 +74,8 @@ def _effect(row: EnvironmentVariable, lang: str) -> str:
     if row.cost:
         given.append(in_language(lang, "**Cost:** ", "**代价**：") + known(row.cost, lang))
     given += [
-        in_language(lang, "**Conflicts with** ", "**与之冲突**：")
-        + f"`{one.other}`{in_language(lang, ': ', '：')}{known(one.why, lang)}"
+        in_language(lang, "**Interacts with** ", "**相关设置**：")
+        + f"`{known(one.other, lang)}`{in_language(lang, ': ', '：')}{known(one.why, lang)}"
         for one in row.conflicts
     ]
     if row.replacement:
@@ -103,7 +103,9 @@ def _versions(row: EnvironmentVariable, lang: str) -> str:
     }
     since = known(row.since, lang)
     return table_cell(
-        "<br>".join(filter(None, (since, f"{ends[row.status]} {row.until}".strip() if row.status in ends else "")))
+        "<br>".join(
+            filter(None, (since, f"{ends[row.status]} {known(row.until, lang)}".strip() if row.status in ends else ""))
+        )
     )
 
 
