@@ -87,7 +87,7 @@ class EnvironmentVariable:
     guess: bool = False
     """Name, span and default stand in the source; ``effect`` is read from the name and its place only."""
     verified: bool = True
-    """False: general knowledge of the owner, not read in its source."""
+    """False: the effect was not checked in the source of the owner."""
 
 
 def variable(name: str) -> EnvironmentVariable | None:

@@ -85,5 +85,5 @@ def _details(row: EnvironmentVariable) -> list[tuple[Text, PageLine]]:
     if row.guess:
         details.append((say("How sure"), say("name and default are in the source; the effect is a guess from them")))
     elif not row.verified:
-        details.append((say("How sure"), say("general knowledge; not checked in the source")))
+        details.append((say("How sure"), say("the effect was not checked in the source")))
     return details
