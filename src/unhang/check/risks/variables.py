@@ -163,9 +163,9 @@ def variable_old_name(here: NodeInspection) -> Iterator[Answer]:
         grade = None if one.version is not None else Grade.BASE_RATE
         remedies = (ROWS.remedy("use-new-name" if new else "drop-old-name", values),)
         parts = {"grade": grade, "remedies": remedies, **about(one.setting)}
-        read = "deprecated" if one.standing is VariableSupport.DEPRECATED else "old-name"
-        found = "old-name-torchrun" if new == EXPORTED_BY_TORCHRUN else read
-        yield ROWS.risk("old-name-loses" if other is not None else found, values, **parts)
+        plain = "deprecated" if one.standing is VariableSupport.DEPRECATED else "old-name"
+        alone = "old-name-torchrun" if new == EXPORTED_BY_TORCHRUN else plain
+        yield ROWS.risk("old-name-loses" if other is not None else alone, values, **parts)
 
 
 def variable_dead(here: NodeInspection) -> Iterator[Answer]:
