@@ -10,10 +10,10 @@ FIRST = {
     "slow-rank/hit_pace_at_a_line_where_no_other_rank_is": "Collect garbage less often than at job.py:25 (add)",
     "slow-rank/hit_pace_at_the_lines_where_all_are": "Compare the batches of rank 1 with the other ranks'",
     "slow-rank/hit_attach_longer_sequences_on_one_rank": "Compare the batches of rank 1 with the other ranks'",
-    "slow-rank/hit_two_looks_and_neighbour_takes_its_processors": "Free processors on",
-    "slow-rank/hit_two_looks_and_process_bound_to_its_processor": "Move process 18504 off the processors of rank 0",
+    "slow-rank/hit_two_looks_and_neighbour_takes_its_processors": "Free CPUs on",
+    "slow-rank/hit_two_looks_and_process_bound_to_its_processor": "Move process 18504 off the CPUs of rank 0",
     "slow-data-loading/hit_pace_a_worker_reads_slowly": "Speed up rank 1's loader worker at volume.py:15 (Volume.read)",
-    "slow-data-loading/hit_pace_the_rank_makes_its_batches": "Let workers make rank 1's batches, or make collate.py:33",
+    "slow-data-loading/hit_pace_the_rank_makes_its_batches": "Build rank 1's batches in loader workers, or make collate.py:33",
 }
 
 

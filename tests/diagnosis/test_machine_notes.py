@@ -64,4 +64,4 @@ def test_a_sign_is_said_once_with_its_line_and_remedy(tmp_path: Path) -> None:
 
     assert sum("clocks down" in str(line) for line in first.because) == 1
     assert sum(item.source.path.endswith("series.jsonl") for item in first.evidence) == 1
-    assert str(first.remedies[0].title).startswith("Cool or replace card 0")
+    assert str(first.remedies[0].title).startswith("Cool or replace GPU 0")

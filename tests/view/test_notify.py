@@ -31,7 +31,7 @@ VERDICT = {
             "ranks": [0],
             "summary": "Rank 0 of /home/mlee/x.py ran out of batches & left <the> loop",
             "where": {"file": "/home/mlee/secret-project/train.py", "line": 51},
-            "remedies": [{"title": "Give the split a seed: random.shuffle at /home/mlee/secret-project/train.py:30"}],
+            "remedies": [{"title": "Seed the split: random.shuffle at /home/mlee/secret-project/train.py:30"}],
         }
     ],
 }
@@ -84,7 +84,7 @@ def test_a_message_is_short_and_tells_what_to_do(script: str, text: Any, inbox: 
 
     message = text(got[0][1])
     assert "uneven-data (certain), rank 0 · train.py:51" in message
-    assert "Give the split a seed" in message
+    assert "Seed the split" in message
     assert "passes in 432 s" in message
     assert "mlee" not in message
     assert "secret-project" not in message

@@ -45,7 +45,7 @@ def remedies(*laggard: str) -> list[str]:
         ("get (ray/_private/worker.py:2772)", "Find out what `ray.get(actor.score.remote(x))` waits for"),
         ("interaction (pdb.py:366)", "Remove the breakpoint or input() at train.py:5"),
         ("acquire (filelock/_api.py:332)", "Find the process that holds the lock"),
-        ("urlopen (urllib/request.py:216)", "Give the request at train.py:5 a limit"),
+        ("urlopen (urllib/request.py:216)", "Set a timeout for the request at train.py:5"),
     ],
 )
 def test_a_wait_for_something_outside_has_its_own_remedy_alone(frame: str, title: str) -> None:

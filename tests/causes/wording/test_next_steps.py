@@ -58,16 +58,21 @@ def test_of_a_job_that_is_over_no_stack_is_asked_for(tmp_path: Path) -> None:
     over, unknown = facts_of(tmp_path, WAITS, DOWN), facts_of(tmp_path, WAITS)
 
     assert titles(inspect_ranks(over, (2,))) == ["Get the log of rank 2"]
-    assert titles(inspect_ranks(unknown, (2,))) == ["Get the log of rank 2", "Look at rank 2 while the job is stuck"]
-    assert titles(inspect_ranks(over, (1,))) == ["unhang run -- torchrun …"], "its lines were read"
-    assert titles(tell_kernel_from_transport(over, over.ranks)) == ["Let the next run show which calls started"]
+    assert titles(inspect_ranks(unknown, (2,))) == [
+        "Get the log of rank 2",
+        "Take the stack of rank 2 while the job is stuck",
+    ]
+    assert titles(inspect_ranks(over, (1,))) == ["Start the next run with unhang run -- torchrun …"], (
+        "its lines were read"
+    )
+    assert titles(tell_kernel_from_transport(over, over.ranks)) == ["Record in the next run which calls started"]
 
 
 def test_of_a_living_job_nothing_else_is_asked_for(tmp_path: Path) -> None:
     live = looked_at(facts_of(tmp_path, WAITS), live=True)
 
-    assert titles(inspect_ranks(live, (2,))) == ["Look at rank 2 while the job is stuck"]
-    assert titles(inspect_all(live)) == ["Collect what every rank knows, while the job is stuck"]
+    assert titles(inspect_ranks(live, (2,))) == ["Take the stack of rank 2 while the job is stuck"]
+    assert titles(inspect_all(live)) == ["Collect per-rank evidence while the job is stuck"]
 
 
 def test_each_process_has_a_command_of_its_own(tmp_path: Path) -> None:
@@ -82,15 +87,15 @@ def test_each_process_has_a_command_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "title"),
     [
-        ((WAITS, DOWN), "unhang run -- torchrun …"),
-        ((message_row("ray.died").example,), "Read what Ray's workers wrote to their own files"),
+        ((WAITS, DOWN), "Start the next run with unhang run -- torchrun …"),
+        ((message_row("ray.died").example,), "Read the log files of Ray's workers"),
         ((message_row("slurm.cancel").example,), "Ask Slurm how each task ended"),
         ((message_row("k8s.evicted").example,), "Ask Kubernetes how each pod ended"),
-        ((VLLM,), "Let the next run of vLLM say what each worker does"),
-        ((VLLM, WAITS), "Let the next run of vLLM say what each worker does"),
-        ((VLLM, DEEPSPEED), "unhang run -- COMMAND"),
-        ((VLLM, "+ torchrun --nproc-per-node=4 train.py"), "unhang run -- torchrun …"),
-        (("step 1 loss 3.0",), "unhang run -- COMMAND"),
+        ((VLLM,), "Make the next run of vLLM log what each worker does"),
+        ((VLLM, WAITS), "Make the next run of vLLM log what each worker does"),
+        ((VLLM, DEEPSPEED), "Start the next run with unhang run -- COMMAND"),
+        ((VLLM, "+ torchrun --nproc-per-node=4 train.py"), "Start the next run with unhang run -- torchrun …"),
+        (("step 1 loss 3.0",), "Start the next run with unhang run -- COMMAND"),
     ],
 )
 def test_whom_to_ask_depends_on_the_program(tmp_path: Path, lines: tuple[str, ...], title: str) -> None:

@@ -24,7 +24,7 @@ def test_one_finding_and_the_remedy_at_the_line(case: str) -> None:
     found = diagnose(build_facts(read_evidence([str(CASES / "uneven-data" / case / "input")]))).findings
 
     assert [finding.detector for finding in found] == ["uneven_data"]
-    assert "take the rank out of" in str(found[0].remedies[0].change)
+    assert "remove the rank from" in str(found[0].remedies[0].change)
 
 
 def test_what_a_rank_finds_out_is_decided_together() -> None:
@@ -34,5 +34,5 @@ def test_what_a_rank_finds_out_is_decided_together() -> None:
     assert first.cause.value == "rank-conditional-collective"
     assert str(first.summary).startswith("rank 0 left the loop at line 9 under a test of the rank")
     assert [str(remedy.title) for remedy in first.remedies] == [
-        "Let all ranks decide about the `break` at train.py:9 together"
+        "Make all ranks decide on the `break` at train.py:9 together"
     ]

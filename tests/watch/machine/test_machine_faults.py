@@ -74,7 +74,7 @@ def test_a_limit_on_one_ranks_processors_is_named_with_its_remedy(tmp_path: Path
 
     assert (first["cause"], first["ranks"]) == ("slow-rank", [1]), printed
     assert any("may use 0.08 processors" in line for line in first["because"]), first["because"]
-    assert first["remedies"][0]["title"] == "Give the job more processors"
+    assert first["remedies"][0]["title"] == "Give the job more CPUs"
 
 
 def test_a_neighbour_on_one_ranks_processor_is_named(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_full_disk_stands_beside_the_save_that_failed(tmp_path: Path) -> None:
 
     assert first["ranks"] == [0], printed
     assert any(f"the file system under {disk}" in line and "is full" in line for line in first["because"]), printed
-    assert first["remedies"][0]["title"] == f"Make room under {disk}"
+    assert first["remedies"][0]["title"] == f"Free disk space under {disk}"
 
 
 @dataclass(frozen=True)
@@ -181,4 +181,4 @@ def test_a_slow_disk_is_named_beside_the_rank_that_saves_to_it(tmp_path: Path, s
         printed
     )
     assert any("rank 0 stood in a read or write" in line for line in first["because"]), printed
-    assert first["remedies"][0]["title"].startswith("Find out what makes the disk"), first["remedies"]
+    assert first["remedies"][0]["title"].startswith("Find out what slows down the disk"), first["remedies"]

@@ -72,7 +72,7 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
         Grade.ORDER,  # that it ran out is stated; that it ended somebody follows from what comes after it
         tell("out-of-memory-of" if ranks else "out-of-memory", ranks=ranks),
         events,
-        "free-gpu-memory",
+        "reduce-gpu-memory",
         whole=not survived and not primary_crashes(facts),
         because=(tell("steps-after" if survived else "none-went-on"),),
     )

@@ -37,7 +37,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     """NVSwitch multicast, GPUDirect RDMA, then P2P over PCIe."""
     looks = (_multicast, _p2p_refused, _gpudirect, _silent_p2p)
     yield from (answer for look in looks if (answer := look(facts)) is not None)
-    yield from transport_suspect(facts, "test-without-p2p", "P2P")
+    yield from transport_suspect(facts, "disable-p2p", "P2P")
 
 
 def _multicast(facts: Facts) -> DetectorResult | None:

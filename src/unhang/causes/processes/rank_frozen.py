@@ -89,7 +89,7 @@ def _stopped_child(facts: Facts, stall: Stall, stopped: Stopped) -> DetectorResu
             *waiters_line(stall),
             tell("who-stopped"),
         ),
-        remedies=(remedy("resume-stopped-process", pids=pids, listed=pids.replace(" ", ",")),),
+        remedies=(remedy("resume-stopped-process", pids=pids),),
     )
 
 

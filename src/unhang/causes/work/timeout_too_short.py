@@ -60,7 +60,7 @@ def _late_arrival(facts: Facts) -> Signal | None:
         waiter_where=late.waiter_where,
         because=tuple(_why_late(late)),
         evidence=late.evidence,
-        remedies=(_longer(late.limit_s),),
+        remedies=(remedy("raise-timeout-for-work"),),
     )
 
 
@@ -84,7 +84,7 @@ def _cut_by_limit(facts: Facts) -> Signal | None:
         where=work.where,
         because=(tell("counted-on", ranks=stall.laggards), tell("limit-below-default", limit=work.limit_s)),
         evidence=(work.evidence, work.timeout),
-        remedies=(_longer(work.limit_s),),
+        remedies=(remedy("raise-timeout-for-work"),),
     )
 
 
@@ -99,12 +99,8 @@ def _tiny(facts: Facts) -> Signal | None:
         whole=limit_s < 1,
         because=(tell("limit-printed", limit=limit_s),),
         evidence=(evidence,),
-        remedies=(_longer(limit_s),),
+        remedies=(remedy("raise-timeout-for-work"),),
     )
-
-
-def _longer(limit_s: float | None) -> Remedy:
-    return remedy("raise-timeout-for-work" if limit_s is not None else "raise-timeout-limit-unknown")
 
 
 def _marked(facts: Facts) -> Signal | None:
