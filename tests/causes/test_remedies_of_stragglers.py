@@ -7,7 +7,7 @@ import pytest
 from tests.test_cases import CASES, decide
 
 FIRST = {
-    "slow-rank/hit_pace_at_a_line_where_no_other_rank_is": "Collect garbage less often than at job.py:25 (add)",
+    "slow-rank/hit_pace_at_a_line_where_no_other_rank_is": "Collect garbage at job.py:25 (add) less often",
     "slow-rank/hit_pace_at_the_lines_where_all_are": "Compare the batches of rank 1 with the other ranks'",
     "slow-rank/hit_attach_longer_sequences_on_one_rank": "Compare the batches of rank 1 with the other ranks'",
     "slow-rank/hit_two_looks_and_neighbour_takes_its_processors": "Free CPUs on",
