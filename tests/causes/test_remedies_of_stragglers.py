@@ -13,7 +13,7 @@ FIRST = {
     "slow-rank/hit_two_looks_and_neighbour_takes_its_processors": "Free CPUs on",
     "slow-rank/hit_two_looks_and_process_bound_to_its_processor": "Move process 18504 off the CPUs of rank 0",
     "slow-data-loading/hit_pace_a_worker_reads_slowly": "Speed up rank 1's loader worker at volume.py:15 (Volume.read)",
-    "slow-data-loading/hit_pace_the_rank_makes_its_batches": "Build rank 1's batches in loader workers, or make collate.py:33",
+    "slow-data-loading/hit_pace_the_rank_makes_its_batches": "Build rank 1's batches in loader workers",
 }
 
 
