@@ -240,11 +240,12 @@ def _incidents(cause: Cause, lang: str) -> str:
     head = in_language(
         lang,
         "Public reports whose cause was found; the newest {shown} of {count}.",
-        "原因已查明的公开报告，共 {count} 起，这里是最新的 {shown} 起（描述为英文）。",
+        "原因已查明的公开报告，共 {count} 起，这里是最新的 {shown} 起。",
     ).format(shown=min(MAX_INCIDENTS, len(known)), count=len(known))
     return "\n".join([f"{head}\n", *(_incident(row, lang) for row in known[:MAX_INCIDENTS])])
 
 
 def _incident(row: Incident, lang: str) -> str:
-    ended = in_language(lang, "*What ended it:* ", "*如何解决*：")
-    return f"- [{row.id}]({row.link}) ({row.year}): {known(row.happened, 'en')} {ended}{known(row.fixed, 'en')}"
+    head = in_language(lang, f" ({row.year}): ", f"（{row.year}）：")
+    ended = in_language(lang, " *What ended it:* ", "*如何解决*：")
+    return f"- [{row.id}]({row.link}){head}{known(row.happened, lang)}{ended}{known(row.fixed, lang)}"

@@ -53,10 +53,10 @@ def test_one_activity_has_one_phase_and_every_collective_its_operation() -> None
     [
         ({"phase": "working"}, "Invalid enum value 'working'"),
         ({"extra": 1}, "what is not known: extra"),
-        ({"files": []}, "go together"),
+        ({"files": []}, "must be given together"),
         ({"files": [], "functions": []}, "nothing to match"),
         ({"example": "load (torch/serialization.py:9)"}, "is the example of torch-save"),
-        ({"files": ["train.py"], "example": "save (train.py:9)"}, "no library's file"),
+        ({"files": ["train.py"], "example": "save (train.py:9)"}, "not the file of a library"),
     ],
 )
 def test_a_row_that_breaks_the_contract_is_refused(change: dict[str, Any], complaint: str) -> None:
@@ -71,7 +71,7 @@ def test_a_row_without_source_is_refused() -> None:
 
 def test_two_rows_may_not_claim_one_call() -> None:
     row = {**GOOD, "calls": ["time.sleep"]}
-    with pytest.raises(KnowledgeError, match="stands in two rows"):
+    with pytest.raises(KnowledgeError, match="appears in two rows"):
         table_of(row, {**row, "what": "other"})
 
 

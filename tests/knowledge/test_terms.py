@@ -69,15 +69,15 @@ def test_advice_that_is_passed_on_is_judged_and_says_where_it_holds() -> None:
 @pytest.mark.parametrize(
     ("asked", "label", "says"),
     [
-        ("升级CUDA", "Without effect", "nvcc"),
-        ("increase the timeout", "Harmful", "never comes"),
+        ("升级CUDA", "No effect", "nvcc"),
+        ("increase the timeout", "Harmful", "never arrives"),
         ("NCCL_TIMEOUT没用", "", ""),
-        ("禁用点对点通信", "Costs", "NVLink is switched off too"),
-        ("随机种子", "Without effect", "torch.manual_seed"),
-        ("num_generations", "Without effect", "_ALLGATHER_BASE"),
-        ("--metrics.enable_profiling", "Without effect", "--profiling.enable_profiling"),
+        ("禁用点对点通信", "Costs", "it also switches NVLink off"),
+        ("随机种子", "No effect", "torch.manual_seed"),
+        ("num_generations", "No effect", "_ALLGATHER_BASE"),
+        ("--metrics.enable_profiling", "No effect", "--profiling.enable_profiling"),
         ("WebDataset", "It depends", "DistributedSampler"),
-        ("tmpfs", "Costs", "memory of the machine"),
+        ("tmpfs", "Costs", "the machine's memory"),
         ("降级transformers", "It depends", "4.49.0"),
     ],
 )

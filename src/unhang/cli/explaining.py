@@ -26,7 +26,7 @@ def print_explanation(words: Sequence[str], *, form: str = "text", lang: str | N
     from unhang.report.localizer import Localizer
 
     localizer = Localizer("en" if form == "json" and not lang else resolve_language(lang))
-    found = find(_question(words))
+    found = find(_question(words, localizer))
     if form == "json":
         from unhang.report.explain.document import explanation_json
 
@@ -38,11 +38,13 @@ def print_explanation(words: Sequence[str], *, form: str = "text", lang: str | N
     return 0 if found.pages or found.incidents else 2
 
 
-def _question(words: Sequence[str]) -> str:
+def _question(words: Sequence[str], localizer: Localizer) -> str:
     if list(words) != ["-"]:
         return " ".join(words)
     if sys.stdin.isatty():
-        print("paste the message, then press Ctrl-D", file=sys.stderr)
+        from unhang.sentences import say
+
+        print(localizer.say(say("Paste the message, then press Ctrl-D.")), file=sys.stderr)
     stream = getattr(sys.stdin, "buffer", None)
     return stream.read(PASTE_CHARS).decode("utf-8", "replace") if stream is not None else sys.stdin.read(PASTE_CHARS)
 
@@ -61,11 +63,9 @@ def _unknown(found: Explanation, localizer: Localizer) -> UsageError:
 
     asked = localizer.line(found.asked, 60)
     if not asked:
-        text = say("There is no word to explain.")
+        text = say("Nothing to explain: give a word, a code or a line of a log.")
     elif found.similar:
-        text = say(
-            "Nothing here is known by {asked}. Did you mean: {names}?", asked=asked, names=", ".join(found.similar)
-        )
+        text = say("No entry for '{asked}'. Did you mean: {names}?", asked=asked, names=", ".join(found.similar))
     else:
-        text = say("Nothing here is known by {asked}.", asked=asked)
-    return UsageError(localizer.say(text), next_step=localizer.say(say("unhang diagnose FILE reads whole logs")))
+        text = say("No entry for '{asked}'.", asked=asked)
+    return UsageError(localizer.say(text), next_step=localizer.say(say("for a whole log: unhang diagnose FILE")))

@@ -124,7 +124,7 @@ def build_table(rows: Sequence[ActivityRow]) -> ActivityTable:
             by_function.setdefault(function, []).append(row)
         for call in row.calls:
             if call in by_call:
-                raise KnowledgeError(f"activities.toml: the call {call} stands in two rows")
+                raise KnowledgeError(f"activities.toml: the call {call} appears in two rows")
             by_call[call] = row
     table = ActivityTable(
         tuple(rows),
@@ -139,9 +139,9 @@ def build_table(rows: Sequence[ActivityRow]) -> ActivityTable:
 
 def _check(table: ActivityTable, row: ActivityRow) -> None:
     if bool(row.files) != bool(row.functions):
-        raise KnowledgeError(f"{_FILE}: {row.what}: files and functions go together")
+        raise KnowledgeError(f"{_FILE}: {row.what}: files and functions must be given together")
     if not (row.files or row.native or row.calls):
-        raise KnowledgeError(f"{_FILE}: {row.what}: nothing to match")
+        raise KnowledgeError(f"{_FILE}: {row.what}: it has nothing to match")
     found = match_example(table, row.example)
     if found is None or found.what != row.what:
         raise KnowledgeError(
@@ -149,7 +149,7 @@ def _check(table: ActivityTable, row: ActivityRow) -> None:
         )
     for file in row.files:
         if not is_library_file(file):
-            raise KnowledgeError(f"activities.toml: {file} is no library's file; only those may be matched")
+            raise KnowledgeError(f"activities.toml: {file} is not the file of a library; only those may be matched")
 
 
 def match_example(table: ActivityTable, example: str) -> ActivityRow | None:

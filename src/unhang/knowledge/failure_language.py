@@ -50,7 +50,7 @@ class LanguageRow:
     def __post_init__(self) -> None:
         """Raise where cause and strength do not fit."""
         if bool(self.cause) != (self.strength in (NAMES, WORDS)) or (self.also and self.cause in (None, self.also)):
-            raise ValueError(f"a cause belongs to the strengths {NAMES} and {WORDS} alone")
+            raise ValueError(f"only the strengths {NAMES} and {WORDS} may name a cause")
 
     @property
     def phrases(self) -> tuple[Phrase, ...]:
@@ -220,7 +220,7 @@ def failure_rows() -> tuple[LanguageRow, ...]:
     that is broken."""
     rows = typed_rows(_FILE, _table()["row"], LanguageRow)
     if len({row.id for row in rows}) != len(rows):
-        raise KnowledgeError(f"{_FILE}: an id stands twice")
+        raise KnowledgeError(f"{_FILE}: an id appears twice")
     return tuple(sorted(rows, key=lambda row: STRENGTHS.index(row.strength)))
 
 

@@ -104,7 +104,7 @@ def load_messages() -> tuple[MessageRow, ...]:
     rows = tuple(row for name in list_toml_files("messages") for row in _read_file(name))
     ids = Counter(row.id for row in rows)
     if twice := [row_id for row_id, times in ids.items() if times > 1]:
-        raise KnowledgeError(f"message id {', '.join(twice)} stands twice")
+        raise KnowledgeError(f"message id {', '.join(twice)} appears twice")
     return rows
 
 

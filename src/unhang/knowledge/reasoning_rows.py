@@ -117,5 +117,5 @@ def strength(grade: Grade) -> int:
 def _complete(path: str, rows: Mapping[_Name, _Row], names: Iterable[_Name]) -> Mapping[_Name, _Row]:
     lacking = [str(name) for name in names if name not in rows]
     if lacking:
-        raise KnowledgeError(f"{path} has no {', '.join(lacking)}")
+        raise KnowledgeError(f"{path} lacks {', '.join(lacking)}")
     return rows

@@ -21,8 +21,9 @@ _ROOM = Path(__file__).parent
 _Type = TypeVar("_Type")
 
 
-def read_typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
-    """The file ``path`` (below ``knowledge/``), or ``text`` in its place, as a ``msgspec`` structure of ``kind``.
+def read_typed(path: str, kind: type[_Type], text: str | None = None, *, in_english: bool = False) -> _Type:
+    """The file ``path`` (below ``knowledge/``), or ``text`` in its place, as a ``msgspec`` structure of ``kind``; of a
+    sentence in every language ``in_english`` keeps the English one.
 
     Raises:
         KnowledgeError: it is no TOML, or does not hold what ``kind`` says; the sentence names the place.
@@ -30,7 +31,8 @@ def read_typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
     import msgspec  # some tables are read without it
 
     try:
-        return msgspec.convert(tomli.loads(read_text(path) if text is None else text), kind)
+        table = read_table(path, text) if in_english else tomli.loads(read_text(path) if text is None else text)
+        return msgspec.convert(table, kind)
     except (tomli.TOMLDecodeError, msgspec.ValidationError) as error:
         raise KnowledgeError(f"{path}: {error}") from error
 
@@ -109,7 +111,7 @@ def _rows_by(key: str, path: str, name: str, kind: Any) -> Mapping[Any, Any]:
         held = getattr(row, key)
         for one in held if isinstance(held, tuple) else (held,):
             if one in found:
-                raise KnowledgeError(f"{path}: {one} stands twice")
+                raise KnowledgeError(f"{path}: {one} appears twice")
             found[one] = row
     return found
 

@@ -105,6 +105,6 @@ def _by_name() -> dict[str, Term]:
     for one in (row for file in _FILES for row in read_rows(file, "term", Term)):
         for name in {normalize_term(name) for name in one.names}:
             if name in found:
-                raise KnowledgeError(f"{name!r} stands in {found[name].names[0]} and in {one.names[0]}")
+                raise KnowledgeError(f"{name!r} appears in both {found[name].names[0]} and {one.names[0]}")
             found[name] = one
     return found

@@ -71,8 +71,8 @@ def test_a_defect_that_a_release_fixed_sends_older_ones_there_and_never_it_itsel
 def test_a_defect_between_two_releases_has_two_ways_out() -> None:
     (finding,) = ask(nccl="2.28.9").findings
 
-    assert "from 2.27 up to 2.29.2" in " ".join(map(str, finding.because))
-    assert not any("2.27 up to" in str(because) for one in ask(nccl="2.29.2").findings for because in one.because)
+    assert "from 2.27 on, fixed in 2.29.2" in " ".join(map(str, finding.because))
+    assert not any("from 2.27 on" in str(because) for one in ask(nccl="2.29.2").findings for because in one.because)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from unhang.errors import KnowledgeError
 from unhang.findings import Cause
 from unhang.knowledge.known_incidents.incidents import IncidentsFile, files_by_cause, incidents
 from unhang.knowledge.tables import read_typed
+from unhang.report.language import translate_known
 
 ROW = """
 checked = 2026-11-23
@@ -41,6 +42,12 @@ def test_a_file_holds_one_cause_in_order_of_ids() -> None:
     for cause, rows in files_by_cause():
         assert {row.cause.value for row in rows} == {cause}
         assert [row.id for row in rows] == sorted(row.id for row in rows), cause
+
+
+def test_an_incident_is_told_in_both_languages() -> None:
+    told = [text for row in incidents() for text in (row.happened, row.fixed)]
+
+    assert [text for text in told if translate_known(text, "zh") == text] == []
 
 
 def test_no_incident_is_of_unknown_cause() -> None:

@@ -112,7 +112,7 @@ def _by_name() -> dict[str, EnvironmentVariable]:
     for file in OWNER_FILES:
         for one in read_rows(f"environment/{file}.toml", "variable", EnvironmentVariable):
             if one.name.upper() in found:
-                raise KnowledgeError(f"environment/{file}.toml: {one.name} stands twice")
+                raise KnowledgeError(f"environment/{file}.toml: {one.name} appears twice")
             found[one.name.upper()] = one
     return found
 

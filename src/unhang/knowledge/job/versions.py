@@ -131,7 +131,7 @@ def version_matches(conditions: str, version: tuple[int, ...]) -> bool:
 def _holds(condition: str, version: tuple[int, ...]) -> bool:
     found = _CONDITION.fullmatch(condition)
     if found is None or (found[3] and found[1] != "=="):
-        raise KnowledgeError(f"versions.toml: {condition!r} is no condition")
+        raise KnowledgeError(f"versions.toml: {condition!r} is not a condition")
     limit = tuple(int(part) for part in found[2].split("."))
     if found[3]:
         return version[: len(limit)] == limit
@@ -163,9 +163,9 @@ def affected_releases(row: VersionRow) -> Text:
     if row.single:
         return say("seen in {version}", version=row.affects.removeprefix("==").strip())
     if row.introduced and row.fixed:
-        return say("from {introduced} up to {fixed}, where it is fixed", introduced=row.introduced, fixed=row.fixed)
+        return say("from {introduced} on, fixed in {fixed}", introduced=row.introduced, fixed=row.fixed)
     if row.fixed:
-        return say("in what is older than {fixed}", fixed=row.fixed)
+        return say("in releases older than {fixed}", fixed=row.fixed)
     if row.introduced:
         return say("from {introduced} on", introduced=row.introduced)
     return say("in {versions}", versions=row.affects or "*")

@@ -81,4 +81,4 @@ def incidents() -> tuple[Incident, ...]:
 def files_by_cause() -> Iterator[tuple[str, tuple[Incident, ...]]]:
     """The name of each file without its ending, and its rows."""
     for name in list_toml_files("incidents"):
-        yield name.removesuffix(".toml"), read_typed(f"incidents/{name}", IncidentsFile).incident
+        yield name.removesuffix(".toml"), read_typed(f"incidents/{name}", IncidentsFile, in_english=True).incident

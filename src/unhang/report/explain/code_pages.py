@@ -22,7 +22,7 @@ _JUDGED: dict[str, Text] = {
     "right": say("Right"),
     "depends": say("It depends"),
     "costs": say("Costs"),
-    "no-effect": say("Without effect"),
+    "no-effect": say("No effect"),
     "harmful": say("Harmful"),
 }
 DOCUMENTED_XIDS = range(1, 200)
@@ -51,7 +51,7 @@ def xid_page(code: int) -> ExplanationPage | None:
         return None
     look = ("dmesg -T | grep -i xid", "nvidia-smi -q")
     if row is None:
-        known = say("An Xid that says nothing about stalls that we know of; NVIDIA's catalogue has its meaning.")
+        known = say("We know of no link between this Xid and stalls. NVIDIA's catalogue gives its meaning.")
         return ExplanationPage("xid", f"Xid {code}", (known,), look=look, source=XID_SOURCE)
     what = advice(f"xid-{row.kind}")
     return ExplanationPage(
@@ -69,7 +69,7 @@ def xid_page(code: int) -> ExplanationPage | None:
 
 def _harmless(row: XidRow) -> Text | None:
     if row.kind == "echo":
-        return say("After a process was killed it is normal.")
+        return say("When it follows a killed process.")
     return say("It stops nothing by itself.") if row.kind == "note" else None
 
 

@@ -24,15 +24,16 @@ def explanation_json(explanation: Explanation, localizer: Localizer) -> str:
         "lang": localizer.lang,
         "asked": localizer.clean(explanation.asked),
         "pages": [_page(page, localizer) for page in explanation.pages],
-        "incidents": [_incident(row) for row in explanation.incidents],
+        "incidents": [_incident(row, localizer) for row in explanation.incidents],
         "did_you_mean": list(explanation.similar),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def _incident(row: Incident) -> dict[str, Any]:
-    named = ("id", "link", "year", "cause", "signs", "happened", "fixed", "established")
-    return {name: getattr(row, name) for name in named}
+def _incident(row: Incident, localizer: Localizer) -> dict[str, Any]:
+    told = {name: getattr(row, name) for name in ("id", "link", "year", "cause", "signs")}
+    told |= {"happened": localized(row.happened, localizer), "fixed": localized(row.fixed, localizer)}
+    return {**told, "established": row.established}
 
 
 def _page(page: ExplanationPage, localizer: Localizer) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text as Styled
 
+from unhang.knowledge.terms import term
 from unhang.report.explain.page import Explanation, ExplanationPage, PageLine
 from unhang.report.language import translate_known
 from unhang.report.layout.text_layout import TextLayout
@@ -19,13 +20,13 @@ KIND_LABELS: dict[str, Text] = {
     "cause": say("cause"),
     "variable": say("environment variable"),
     "message": say("message"),
-    "xid": say("event of the GPU driver"),
+    "xid": say("GPU driver event"),
     "nccl-error": say("NCCL error"),
     "status": say("completion status"),
-    "exit": say("how a process ended"),
+    "exit": say("process exit"),
     "operation": say("operation"),
-    "word": say("what people ask"),
-    "subject": say("what articles speak of"),
+    "word": say("common question"),
+    "subject": say("topic"),
     "version": say("version"),
     "limit": say("limit"),
 }
@@ -49,7 +50,7 @@ def localized(line: PageLine, localizer: Localizer) -> str:
 
 
 def _page(layout: TextLayout, page: ExplanationPage, localizer: Localizer) -> None:
-    layout.heading(translate_known(page.title, localizer.lang), localizer.say(KIND_LABELS[page.kind]))
+    layout.heading(_title(page, localizer.lang), localizer.say(KIND_LABELS[page.kind]))
     for line in page.meaning:
         layout.paragraph(localized(line, localizer))
     if page.harmless is not None:
@@ -69,13 +70,18 @@ def _page(layout: TextLayout, page: ExplanationPage, localizer: Localizer) -> No
     _further_reading(layout, page, localizer)
 
 
+def _title(page: ExplanationPage, lang: str) -> str:
+    known = translate_known(page.title, lang)
+    row = term(page.title) if lang == "zh" and known == page.title and page.kind in ("word", "subject") else None
+    return next((f"{name}（{known}）" for name in (row.names if row else ()) if not name.isascii()), known)
+
+
 def _incidents(layout: TextLayout, incidents: tuple[Incident, ...], localizer: Localizer) -> None:
     layout.heading(localizer.say(say("Known incidents")), localizer.say(say("public reports whose cause was found")))
-    if localizer.lang != "en":
-        layout.paragraph(localizer.say(say("The descriptions are in English.")), style="dim")
     for row in incidents:
-        layout.paragraph(Styled(f"{row.cause.value}: ", "bold").append(row.happened, "not bold"), lead="• ")
-        layout.paragraph(row.fixed, lead="  " + localizer.say(say("What ended it: ")))
+        cause = Styled(localizer.say(say("{label}: ", label=row.cause.value)), "bold")
+        layout.paragraph(cause.append(localized(row.happened, localizer), "not bold"), lead="• ")
+        layout.paragraph(localized(row.fixed, localizer), lead="  " + localizer.say(say("What ended it: ")))
         layout.paragraph(row.link, lead="  ", style="dim")
 
 
@@ -84,6 +90,7 @@ def _further_reading(layout: TextLayout, page: ExplanationPage, localizer: Local
     if words:
         layout.paragraph(" · ".join(words), lead=localizer.say(say("See also: ")), style="bold")
     if page.source and page.kind != "word":
-        checked = f" ({page.checked})" if page.checked else ""
-        source = localizer.line(f"{page.source}{checked}", 240)
+        told: PageLine = "; ".join(translate_known(part, localizer.lang) for part in page.source.split("; "))
+        told = say("{symptom} ({where})", symptom=told, where=page.checked) if page.checked else told
+        source = localizer.line(localized(told, localizer), 240)
         layout.paragraph(source, lead=localizer.say(say("Source: ")), style="dim")

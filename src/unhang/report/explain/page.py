@@ -45,4 +45,4 @@ class Explanation:
     pages: tuple[ExplanationPage, ...]
     similar: tuple[str, ...] = ()
     incidents: tuple[Incident, ...] = ()
-    """Known incidents of this cause, with these words, or that look like the message; their texts are English."""
+    """Known incidents of this cause, with these words, or that look like the message."""

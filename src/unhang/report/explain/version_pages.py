@@ -39,7 +39,7 @@ def version_page(text: str) -> ExplanationPage | None:
     return ExplanationPage(
         kind="version",
         title=f"{package} {found['version']}",
-        meaning=(say("{count} things are known of this version.", count=len(rows)),),
+        meaning=(say("Known about this version ({count}):", count=len(rows)),),
         details=tuple((_LABELS[row.kind], _row_text(row)) for row in rows),
         causes=("version-mismatch",),
         source="; ".join(dict.fromkeys(row.source for row in rows)),
@@ -64,12 +64,12 @@ def limit_page(text: str) -> ExplanationPage | None:
     if not rows:
         return None
     details: list[tuple[Text, PageLine]] = [
-        (say("Default of"), f"{row.component} {row.versions}" + (f": {row.knob}" if row.knob else "")) for row in rows
+        (say("Default of"), f"{row.component} ({row.versions})" + (f": {row.knob}" if row.knob else "")) for row in rows
     ]
     return ExplanationPage(
         kind="limit",
         title=f"{seconds:g} s",
-        meaning=(say("A limit of {seconds:g} s is the default of:", seconds=seconds),),
+        meaning=(say("Default limits of {seconds:g} s, and the setting that changes each:", seconds=seconds),),
         details=tuple(details),
         causes=("timeout-too-short",),
         source="; ".join(dict.fromkeys(row.source for row in rows)),
@@ -77,10 +77,10 @@ def limit_page(text: str) -> ExplanationPage | None:
     )
 
 
-def _row_text(row: VersionRow) -> str:
-    parts = [row.symptom + (f" ({row.where})" if row.where else "")]
+def _row_text(row: VersionRow) -> PageLine:
+    said: PageLine = say("{symptom} ({where})", symptom=row.symptom, where=row.where) if row.where else row.symptom
     if row.kind != "fact" and (row.introduced or row.fixed):
-        note = f" ({row.fixed_note})" if row.fixed_note else ""
-        parts += [f"{affected_releases(row)}{note}", f"{recommended_release(row)}"]
-    parts += [f"meanwhile: {row.workaround}"] if row.workaround else []
-    return "; ".join(parts)
+        which = affected_releases(row)
+        which = say("{symptom} ({where})", symptom=which, where=row.fixed_note) if row.fixed_note else which
+        said = say("{symptom}. Affected: {which}. {remedy}", symptom=said, which=which, remedy=recommended_release(row))
+    return say("{symptom}. Workaround: {way}", symptom=said, way=row.workaround) if row.workaround else said
