@@ -1,13 +1,13 @@
 """collective-mismatch: ranks of one group issued different collectives at the same position.
 
-What happens: operation, size, dtype or order differ: rank 0 reduces 2,626 numbers where the others reduce 2,625.
-Why it hangs: the library pairs calls by order alone; each rank waits for partners that are in another call. NCCL hangs
-or corrupts, Gloo may abort an innocent rank. Where bytes fit, nothing stops: the job goes on with wrong results.
-Example: a padded batch gathered without equal widths; a parameter missing on one rank; two calls in swapped order.
-Fix: make the shapes equal before the call (pad, or gather sizes first); keep one order of calls on all ranks.
-Certain when: the ranks' records line up at that position.
-Possible when: only stacks tell the operation, and somebody is in no call; likely where some records start later, so
-that positions may be shifted, or the calls stand at different lines and the source is not there to tell why.
+What happens: operation, size, dtype or order differ: rank 0 reduces 2,626 numbers, the other ranks reduce 2,625.
+Why it hangs: the library pairs calls by order alone, so each rank waits for partners in another call. NCCL hangs or
+corrupts data, Gloo may abort an innocent rank. Where bytes match, nothing stops: the job goes on with wrong results.
+Example: padded batches gathered at unequal widths; a parameter missing on one rank; two calls in swapped order.
+Fix: make the shapes equal before the call (pad, or gather the sizes first); keep one order of calls on all ranks.
+Certain when: the ranks' records can be aligned at that position.
+Likely when: some records start later, so positions may be shifted; or the calls' lines differ and no source says why.
+Possible when: only stacks show the operations, and some rank is in no call.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""deadlock-order: ranks wait for each other in a circle, because they entered groups or partners in opposite order.
+"""deadlock-order: ranks wait for each other in a circle, because they enter groups or meet partners in opposite order.
 
-What happens: rank 0 is in group A and rank 1 in group B, each waiting for the other; or everyone sends before anyone
-receives; or ranks tear groups down in different order.
-Why it hangs: nobody in the circle can go on until somebody else in it does.
+What happens: rank 0 is in group A and rank 1 in group B, each waiting for the other; or every rank sends before any
+rank receives; or ranks destroy their groups in different order.
+Why it hangs: no rank in the circle can continue until another one in it does.
 Example: `send(to next); recv(from previous)` on all ranks with tensors too large to buffer; `action 0SEND_F1` and
 `action 1SEND_F0` as the last lines of a pipeline's schedule.
 Fix: one order of groups on all ranks; even ranks send first and odd ranks receive first, or `batch_isend_irecv`.
 Certain when: the wait-for graph has a circle of recorded calls, or all ranks are in a receive.
-Possible when: a rank may be missing, and only stacks or lines tell where the others are; likely when names of
-groups alone tell that the ranks wait in different ones, the order of queued calls differs, or no line of the program
-shows where the ranks part: inside a library, whose loop one of them may have left, or in a torn stack.
+Likely when: only the names of groups show that the ranks wait in different ones; the order of queued calls differs; or
+no line of the program shows where the ranks part (inside a library whose loop one of them may have left, or in a torn
+stack).
+Possible when: a rank may be missing, and only stacks or log lines show where the others are.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""rank-conditional-collective: a collective that only some ranks reach, because the way to it depends on the rank.
+"""rank-conditional-collective: a collective that only some ranks reach, because the path to it depends on the rank.
 
-What happens: a collective (or a sharded forward, a state dict, a save, an evaluation) stands inside `if rank == 0:` or
-after a rank-dependent `continue` or `return`; or a `continue`, a handler or a test on its own data led it around the
-collectives of an earlier step, and it is ahead of the others since.
-Why it hangs: those inside wait for partners that are outside the branch and never come.
-Example: `if rank == 0: evaluate(model)` with a DDP or FSDP model, or a metric reduced on rank 0 only;
-`if not torch.isfinite(loss): continue` before `loss.backward()`.
-Fix: move the collective out of the branch; let all ranks compute and only one print or write. Decide about skipping
-together: all-reduce the flag before the test.
-Certain when: the call site of one side lies in a branch on the rank in the program's source; DDP names it itself; or
-records show few that left the order of calls which all had kept.
-Possible when: no source tells which step a rank skipped; likely where it shows a loop of equal rounds and no way out,
-or without it different operations at one position (one number against a gradient).
+What happens: a collective (or a sharded forward, a state dict, a save, an evaluation) is inside `if rank == 0:`, or
+after a rank-dependent `continue` or `return`. Or a `continue`, a handler or a test on its own data made one rank skip
+collectives of an earlier step, and it has been ahead since.
+Why it hangs: the ranks inside the branch wait for ranks that never enter it.
+Example: `if rank == 0: evaluate(model)` with a DDP or FSDP model, or a metric reduced on rank 0 only; `if not
+torch.isfinite(loss): continue` before `loss.backward()`.
+Fix: move the collective out of the branch: let all ranks compute and one rank print or write. Decide together whether
+to skip: all-reduce the flag before the test.
+Certain when: the program's source shows the call of one side inside a branch on the rank; DDP names it itself; or the
+records show a few ranks leaving an order of calls that all ranks had kept.
+Likely when: the source shows a loop of equal rounds and no way out of it; or, without source, the operations at one
+position differ (a single number against a gradient).
+Possible when: the source does not show which step a rank skipped.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""device-mapping: a rank uses a GPU that is not its own, that is shared, or that does not exist for it.
+"""device-mapping: a rank uses a GPU that is not its own, is shared, or does not exist for it.
 
-What happens: two ranks of one node on one card; `cuda:3` where only one card is visible; a barrier that guesses.
-Why it hangs: NCCL refuses (or deadlocks with) two ranks on one device; the rank that failed is awaited by the others.
+What happens: two ranks of one node use one card; `cuda:3` where only one card is visible; a barrier that guesses its
+device.
+Why it hangs: NCCL refuses two ranks on one device, or deadlocks; the other ranks wait for the one that failed.
 Example: `Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10`; `invalid device ordinal` on ranks 1-7.
-Fix: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first collective, `device_id=` at init, and
-CUDA_VISIBLE_DEVICES either for the whole node or for each task, not both.
+Fix: call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first collective, pass `device_id=` at init,
+and set CUDA_VISIBLE_DEVICES either for the whole node or for each task, not both.
 Certain when: NCCL or CUDA names the device.
-Possible when: a barrier guessed its device; alone this is a note, for most jobs guess right.
+Possible when: a barrier guessed its device. Alone this is a note, because most jobs guess right.
 """
 
 from __future__ import annotations

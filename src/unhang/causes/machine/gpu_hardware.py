@@ -1,11 +1,11 @@
 """gpu-hardware: a GPU, its memory or its links failed: Xid, ECC, NVLink, fell off the bus.
 
-What happens: the driver reports an event of one card, or CUDA calls on it fail with an error no program can cause.
-Why it hangs: that card's rank dies or its kernels never end; the others wait in the next collective.
+What happens: the driver reports an event on one card, or CUDA calls on it fail with an error that no program can cause.
+Why it hangs: that card's rank dies, or its kernels never end; the other ranks wait in the next collective.
 Example: `Xid 79, GPU has fallen off the bus` on one node; ten minutes later every other rank times out.
 Fix: take the node out, reset or replace the card; the program is not at fault.
-Certain when: the driver names a hardware event, or CUDA an uncorrectable ECC error.
-Possible when: CUDA reports an unknown error and nothing else tells why.
+Certain when: the driver names a hardware event, or CUDA reports an uncorrectable ECC error.
+Possible when: CUDA reports an unknown error, and nothing else says why.
 """
 
 from __future__ import annotations

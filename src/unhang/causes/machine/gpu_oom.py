@@ -1,11 +1,12 @@
-"""gpu-oom: a rank ran out of accelerator memory; it died, or waits in a handler, and the others wait for it.
+"""gpu-oom: a rank ran out of accelerator memory: it died or waits in a handler, and the other ranks wait for it.
 
-What happens: `torch.OutOfMemoryError` on one rank, often only one: longer sequences, another process on its card.
+What happens: `torch.OutOfMemoryError` on one rank, often on only one: longer sequences, or another process on its card.
 Why it hangs: the rank never joins the next collective; its peers wait until their limit.
 Example: rank 2 raises `CUDA out of memory` in backward; ten minutes later every other rank times out in all_reduce.
-Fix: less memory per step (batch, sequence, checkpointing) or an even share of the load; free the card of strangers.
+Fix: use less memory per step (batch, sequence length, checkpointing) or balance the load; remove other processes from
+the card.
 Certain when: the out-of-memory exception is recorded with its rank.
-Possible when: the memory error comes from NCCL's own set-up, or no rank is known.
+Possible when: the memory error comes from NCCL's own set-up, or its rank is not known.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""host-memory: the host's memory ran out, or one of its limits: OOM killer, /dev/shm, locked memory, open files.
+"""host-memory: the host ran out of memory or hit one of its limits: OOM killer, /dev/shm, locked memory, open files.
 
-What happens: the kernel kills a process or a data-loader worker; NCCL cannot make its shared segment in a container;
-the network card may not lock memory; too many sockets are open.
-Why it hangs: the process that lost its memory does not come to the next collective, or never finishes setting up.
+What happens: the kernel kills a process or a data-loader worker; NCCL cannot create its shared segment in a container;
+the network card may not lock memory; or too many sockets are open.
+Why it hangs: the process that lost its memory never reaches the next collective, or never finishes its set-up.
 Example: `DataLoader worker (pid 4711) is killed by signal: Killed`; `failed to extend /dev/shm/nccl-… : No space left`.
-Fix: `--shm-size=16g` (or `--ipc=host`), `--ulimit memlock=-1`, `ulimit -n 65536`, fewer workers, a larger request.
+Fix: `--shm-size=16g` (or `--ipc=host`), `--ulimit memlock=-1`, `ulimit -n 65536`, fewer workers, or a larger memory
+request.
 Certain when: the kernel, the scheduler or NCCL says so.
-Possible when: a process ended by SIGKILL or SIGBUS and nothing says who sent it.
+Possible when: SIGKILL or SIGBUS ended a process, and nothing says who sent it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""p2p-broken: GPUs cannot exchange directly although the driver says they can: ACS, IOMMU, virtual machines, NVLS.
+"""p2p-broken: GPUs cannot exchange data directly although the driver says they can: ACS, IOMMU, virtual machines, NVLS.
 
-What happens: NCCL chooses P2P (or GPUDirect RDMA, or NVSwitch multicast); the first transfer hangs or is refused.
-Why it hangs: requests between GPUs are sent through the CPU's root complex and get lost there; kernels spin at 100 %.
-Example: two PCIe cards at PHB distance, `via P2P/direct`, `ACSCtl: … ReqRedir+`, all-reduce never returns.
-Fix: switch ACS off on the bridges (or IOMMU to passthrough); NCCL_P2P_DISABLE=1 as a test; NCCL_NVLS_ENABLE=0.
+What happens: NCCL chooses P2P (or GPUDirect RDMA, or NVSwitch multicast), and the first transfer hangs or is refused.
+Why it hangs: requests between GPUs go through the CPU's root complex and get lost there; kernels spin at 100 %.
+Example: two PCIe cards at PHB distance, `via P2P/direct`, `ACSCtl: … ReqRedir+`; all-reduce never returns.
+Fix: switch ACS off on the bridges (or set the IOMMU to passthrough); NCCL_P2P_DISABLE=1 as a test; NCCL_NVLS_ENABLE=0.
 Certain when: never from logs alone; run the test that the remedy names.
-Possible when: consumer cards exchange over P2P and nothing ever finishes.
+Possible when: consumer cards exchange data over P2P, and nothing ever finishes.
 """
 
 from __future__ import annotations

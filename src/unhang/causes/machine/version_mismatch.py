@@ -1,12 +1,12 @@
-"""version-mismatch: a bug or a mismatch of NCCL, CUDA, driver, torch or a library on top of them.
+"""version-mismatch: NCCL, CUDA, driver, torch or a library on top of them has a bug, or they do not match.
 
 What happens: ranks run different versions, a library was built for another GPU or another torch, or a version has a
-known fault that fits what is seen.
-Why it hangs: one side fails or takes another way than the others expect.
+known defect that fits the evidence.
+Why it hangs: one side fails, or takes a path that the other ranks do not expect.
 Example: `Mismatched NCCL version detected : rank 0 version 22703 rank 4 version 22602`.
-Fix: one container image on all nodes; a version in which the fault is mended.
+Fix: one container image on all nodes; a version in which the defect is fixed.
 Certain when: the library itself names the mismatch.
-Possible when: only the version fits a known fault.
+Possible when: only the version fits a known defect.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""network-config: the ranks cannot reach each other the way they were told to: interface, address, firewall, GID, MTU.
+"""network-config: the ranks cannot reach each other as configured: interface, address, firewall, GID, MTU.
 
-What happens: NCCL or Gloo binds to the wrong interface, gets a loopback address, or a firewall or security group stands
-between the nodes; InfiniBand is there and its ports are not joined; a plugin or its settings do not fit the fabric.
+What happens: NCCL or Gloo binds to the wrong interface or gets a loopback address; a firewall or security group
+separates the nodes; InfiniBand is there, but its ports are not joined; or a plugin or its settings do not fit the
+fabric.
 Why it hangs: set-up, or the first collective between nodes, waits for a partner that cannot answer.
-Example: `connect [127.0.1.1]:18907: Connection refused` because /etc/hosts maps the host's name to loopback.
+Example: `connect [127.0.1.1]:18907: Connection refused`, because /etc/hosts maps the host name to loopback.
 Fix: name the interface (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME), open the ports, choose the right GID and HCA.
 Certain when: the address or interface in the line cannot work between nodes.
-Possible when: nothing shows that it had worked before; likely when it failed at first use, or in a look at a live rank,
-whose kernel waits for the first answer of another one: a rank that was just stopped does not answer either.
+Likely when: it failed at first use; or a sampled rank's kernel waits for the first answer of another rank (a rank that
+was just stopped does not answer either).
+Possible when: nothing shows that the network had worked before.
 """
 
 from __future__ import annotations

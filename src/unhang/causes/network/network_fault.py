@@ -1,15 +1,15 @@
 """network-fault: a link, a port or a network card failed while the job ran, or slows it down.
 
-What happens: transfers that worked for hours are no longer answered; a port reports an error; a card is given up; all
-ranks joined a collective and none finished it, and counters of the machine tell of a link that was lost.
-Why it hangs: NCCL retries until its own limit, or waits for ever for data that never comes. Over a link that is only
-slow, all move at its pace.
-Example: `mlx5_2:1 Got async event : port error` on two nodes after five hours, then completion error 12; 38 % of the
+What happens: transfers that worked for hours are no longer answered; a port reports an error; a card is given up; or
+all ranks joined a collective, none finished it, and the machine's counters show that a link was lost.
+Why it hangs: NCCL retries until its own limit, or waits forever for data that never comes. Over a link that is only
+slow, every rank moves at its pace.
+Example: `mlx5_2:1 Got async event : port error` on two nodes after five hours, then completion error 12; or 38 % of the
 segments of h3 had to be sent again.
-Fix: find the link (ibstat, dmesg, switch counters), start again without it; the configuration had worked.
-Certain when: the card or the kernel itself reports the link's loss.
-Possible when: nothing tells how far the job was, an interface only counted errors, or only the way between two slow
-nodes is seen. Errors that all name one peer are left to `unknown`.
+Fix: find the link (ibstat, dmesg, switch counters) and start again without it; the configuration had worked.
+Certain when: the card or the kernel itself reports that the link was lost.
+Possible when: nothing shows how far the job had come; an interface only counted errors; or only the path between two
+slow nodes is known. Errors that all name one peer are left to `unknown`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """rendezvous: the ranks did not find each other at start: address, port, world size, store.
 
-What happens: the port is taken, the host name leads nowhere (or to loopback), fewer or more processes come than
+What happens: the port is taken; the host name leads nowhere, or to loopback; or fewer or more processes come than
 announced.
-Why it hangs: everyone waits at the store until the last rank has come; it never does.
+Why it hangs: every rank waits at the store for the last one, which never comes.
 Example: `Timed out after 601 seconds waiting for clients. 3/4 clients joined`; `Address already in use` on rank 0.
 Fix: one free port, a MASTER_ADDR that every node reaches, the same --nnodes and --nproc-per-node everywhere.
 Certain when: the store says which of these it is.
-Possible when: only a connection attempt failed; that is harmless while rank 0 still starts.
+Possible when: only a connection attempt failed; that is harmless while rank 0 is still starting.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""rank-crashed: one rank ended by an exception or a signal; the others time out as a consequence.
+"""rank-crashed: one rank ended with an exception or a signal; the other ranks time out as a consequence.
 
-What happens: one process raises, is killed, or loses the thread that trains while the process lives on.
-Why it hangs: the others are inside a collective that this rank will never join; nothing tells them.
+What happens: one process raises, is killed, or loses its training thread while the process stays alive.
+Why it hangs: the other ranks are in a collective that this rank will never join, and nothing notifies them.
 Example: rank 2 raises `FileNotFoundError` in its data set; ranks 0, 1 and 3 wait in all_reduce until the limit.
-Fix: mend what the exception says; let the whole job die with the rank (torchrun does, a swallowed exception does not).
-Certain when: the exception or signal is recorded, its rank is known, and the others wait or fell after it.
-Possible when: an exception is recorded but neither its rank nor its time can be told; a signal ended it, and nothing
-tells whether a limit had passed before. What ended after one had passed is a consequence and never this.
+Fix: fix what the exception says; let the whole job end with the rank (torchrun does, a swallowed exception does not).
+Certain when: the exception or signal is recorded, its rank is known, and the other ranks wait for it or failed after
+it.
+Possible when: an exception is recorded, but neither its rank nor its time is known; or a signal ended the rank, and
+nothing shows whether a limit had passed before. What ended after a limit had passed is a consequence, never this cause.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""rank-frozen: a rank was stopped from outside, sleeps with the interpreter lock in native code, or sleeps for ever.
+"""rank-frozen: a rank was stopped from outside, sleeps in native code with the interpreter lock, or sleeps forever.
 
-What happens: the process exists, its last collective is finished, and nothing in it moves: no log line, no heartbeat,
-no answer to a request for a flight-recorder dump.
+What happens: the process exists and its last collective is finished, but nothing in it moves: no log line, no
+heartbeat, no answer to a request for a flight-recorder dump.
 Why it hangs: a stopped process (SIGSTOP, a debugger, a suspended container or laptop) executes nothing, nor does a rank
-that waits for a child of its own that is stopped, as a loader worker; a native call that keeps the interpreter lock
-lets no other Python thread run, and NCCL's watchdog may block on it as well. A rank that sleeps waits for a task, a
-lock or a library that never answers it.
+that waits for a stopped child of its own, such as a loader worker. A native call that keeps the interpreter lock lets
+no other Python thread run, and NCCL's watchdog may block on it too. A rank that sleeps waits for a task, a lock or a
+library that never answers.
 Example: `ctypes.PyDLL("libx.so").receive()` for ten minutes on one rank; `kill -STOP` by a batch system's preemption.
-Fix: continue the process (`kill -CONT PID`); release the lock around long native work
-(`ctypes.CDLL`, `py::gil_scoped_release`).
-Certain when: the process state is T; or two looks show the same thread holding the lock at the same line, and either
-the rank gave no dump while others did, or that thread sleeps in both looks. Never while its heartbeat goes on, nor in a
-job that lives where that thread computes: it may end, and is the work of one rank.
-Possible when: only one look, or no other rank answered either; or torch only says that it could not take the lock, as
-it may at an ordinary exit. *Likely* where the same rank's watchdog was stuck, others wait and it does not, or
-every look found it asleep at one line of its own, in no work or wait that has a name; it joins a thread of its own that
-waits in `put` of a full queue, in `get` of an empty one or before a lock; a child that it waits for is in
-state T; or torchrun had to kill it.
+Fix: continue the process (`kill -CONT PID`); release the lock around long native work (`ctypes.CDLL`,
+`py::gil_scoped_release`).
+Certain when: the process state is T; or two samples show the same thread holding the lock at the same line, and either
+the rank gave no dump while other ranks did, or that thread sleeps in both samples. Never while its heartbeat goes on,
+nor in a live job where that thread computes: it may end, and is single-rank work.
+Likely when: the same rank's watchdog was stuck; other ranks wait and it does not; every sample found it asleep at one
+line of its own, in no known work or wait; it joins a thread of its own that waits in `put` of a full queue, in `get` of
+an empty one or for a lock; a child that it waits for is in state T; or torchrun had to kill it.
+Possible when: there is only one sample, or no other rank answered either; or torch only says that it could not take the
+lock, as it may at an ordinary exit.
 """
 
 from __future__ import annotations

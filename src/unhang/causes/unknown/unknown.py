@@ -1,13 +1,13 @@
-"""unknown: something is stuck and the evidence does not tell why; says what was seen and what would settle it.
+"""unknown: something is stuck and the evidence does not say why; it says what was seen and what would settle it.
 
-What happens: all ranks joined a collective and none finished it; or a laggard is known and not what it was doing; or
-ranks timed out and nothing tells about the rank they waited for.
-Why it hangs: where everyone is at the same call with the same shape, the transport (network, GPU, P2P) carries nothing,
-or a rank queued a kernel before the call that never ends; a laggard without a stack may be anything.
-Example: sixteen ranks in all_reduce number 41, all enqueued, none completed.
-Fix: collect what is missing (the command stands in the verdict), then ask again.
-Certain when: never; it is the honest answer.
-Possible when: the followers (`network-fault`, `gpu-hardware`, `p2p-broken`) are listed as possible.
+What happens: all ranks joined a collective and none finished it; or the laggard is known, but not what it was doing; or
+ranks timed out, and nothing shows what the rank they waited for did.
+Why it hangs: where all ranks are in the same call with the same shape, the transport (network, GPU, P2P) carries
+nothing, or a rank queued a kernel before the call that never ends. A laggard without a stack may be doing anything.
+Example: sixteen ranks in all_reduce #41, all enqueued, none completed.
+Fix: collect what is missing (the verdict has the command), then ask again.
+Certain when: never. It is the honest answer.
+Possible when: the findings after it (`network-fault`, `gpu-hardware`, `p2p-broken`) are listed as possible.
 """
 
 from __future__ import annotations

@@ -1,15 +1,18 @@
-"""single-rank-work: one rank works alone (tokenises, saves, logs, evaluates, downloads) while the others wait.
+"""single-rank-work: one rank works alone (tokenises, saves, logs, evaluates, downloads) while the other ranks wait.
 
-What happens: one rank, mostly rank 0, does long legitimate work; its stack moves, or stands in a library that works.
-Why it hangs: the others are already in the next collective, whose limit runs while that work goes on.
-Example: rank 0 tokenises the data set for 40 minutes before a barrier; the others' limit is 30 minutes.
+What happens: one rank, usually rank 0, does long but legitimate work; its stack moves, or is in a library that is
+working.
+Why it hangs: the other ranks are already in the next collective, and its limit runs while that work goes on.
+Example: rank 0 tokenises the data set for 40 minutes before a barrier; the other ranks' limit is 30 minutes.
 Fix: let every rank do its share, cache the result before the job, move writes off the training thread; or wait without
-a collective (on the store or a file) and with a limit that fits.
-Certain when: the laggard's stack stands in such work and the others wait for it in a collective, of a save or an
-evaluation also its source; or a guard's error names the line at which the rank it waited for was last seen, working.
-Possible when: in a job that moves, two looks show the same rank at such work while all others wait; *likely* from many.
-*Likely* where nothing tells whether it ends: a loop that only asks (`while not os.path.exists(flag): sleep(1)`), a line
-or a `while` that the rank was never seen to leave, a child that does nothing itself.
+a collective (on the store or a file) and with a limit that is long enough.
+Certain when: the laggard's stack is in such work and the other ranks wait for it in a collective (for a save or an
+evaluation the source must show it too); or a guard's error names the line where the rank it waited for was last seen
+working.
+Likely when: many samples of a job that moves show it; or nothing shows whether the work ends: a loop that only polls
+(`while not os.path.exists(flag): sleep(1)`), a line or a `while` that the rank was never seen to leave, a child process
+that does nothing itself.
+Possible when: in a job that moves, two samples show the same rank in such work while all other ranks wait.
 """
 
 from __future__ import annotations

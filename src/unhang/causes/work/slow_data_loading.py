@@ -1,15 +1,17 @@
 """slow-data-loading: a data-loader worker or the storage stalls, and one rank waits for its next batch.
 
-What happens: one rank's training thread waits in the loader's queue; its worker is blocked in a read or is gone.
-Why it hangs: this rank does not start its step, the others are already in the step's collective.
-Example: a worker reads from a network file system that no longer answers; the others wait in backward's all_reduce.
-In logs: seven ranks end with `step: 2690`, rank 3 with `HTTP Request: GET …c4-train.00002-of-01024.json.gz`.
+What happens: one rank's training thread waits in the loader's queue; its worker is blocked in a read, or is gone.
+Why it hangs: this rank does not start its step, and the other ranks are already in the step's collective.
+Example: a worker reads from a network file system that no longer answers; the other ranks wait in backward's
+all_reduce. In the log, seven ranks end with `step: 2690`, rank 3 with `HTTP Request: GET
+…c4-train.00002-of-01024.json.gz`.
 Fix: find the worker's stack; give the loader a `timeout`; copy the data to local disk; retry reads of remote shards.
-Certain when: the laggard was seen twice in the loader's queue and the others wait for it; a loop of batches of its own
-(rank 0 alone validates) is single-rank-work. *Likely* where it was never seen to leave a line of its data set.
-Possible when: only the log's last lines speak of data; *likely* when one look shows the laggard there or it moves, when
-a loader's or a file server's own limit passed, when few of many stacks without ranks wait for data and all others stand
-in collectives, or when the lines of the steps tell that most of their time goes into waiting for data.
+Certain when: two samples show the laggard in the loader's queue while the other ranks wait for it. A loop over batches
+of its own (rank 0 alone validates) is single-rank-work.
+Likely when: the laggard was never seen to leave a line of its data set; one sample shows it in the queue, or it moves;
+a loader's or a file server's own limit passed; a few of many stacks without ranks wait for data and all others are in
+collectives; or the step lines say that most of the time goes into waiting for data.
+Possible when: only the last lines of the log mention data.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """slow-rank: one rank's own compute is slow (heat, clocks, a crowded card, CPU starvation, more work).
 
-What happens: every step goes at the pace of one rank; the others stand in the step's collective most of the time.
-Why it hangs: it does not; it slows, until a limit is passed.
+What happens: every step runs at the pace of one rank; the other ranks are in the step's collective most of the time.
+Why it hangs: it does not hang; it slows the job until a limit passes.
 Example: rank 1 augments its samples with four times the work; a card of one node runs hot and lowers its clocks.
-Fix: take the line that only this rank is at out of the step; compare its batches with the others'; then clocks, heat
-and other processes of its card, and who else is bound to its processors.
-Certain when: never from looks alone; *likely* from many looks, or when it comes last to nearly all collectives, or when
-the machine shows what holds this rank alone up: its card's clocks, a stranger on it, a limit on its processors.
-Possible when: in two looks the same rank computes while all others wait for it, and the job moves.
+Fix: move the line that only this rank executes out of the step; compare its batches with those of other ranks; then
+check its card's clocks, heat and other processes, and who else is bound to its processors.
+Certain when: never from samples alone.
+Likely when: many samples show it; it comes last to nearly all collectives; or the machine shows what slows this rank
+alone: its card's clocks, a foreign process on the card, a limit on its processors.
+Possible when: in two samples the same rank computes while all other ranks wait for it, and the job moves.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """timeout-too-short: a legitimate operation outlasts the limit, or the limit the user set is not the one in force.
 
-What happens: one rank does planned work that ends; the others' limit passed before it ended. Such work may be a save,
-an evaluation that the program marked (`unhang.phase`), or the longest answer of a rank that generates text.
-Why it hangs: the limit counts from the moment a rank enters the collective, however good the reason of the others is.
-Example: rank 0 saves for 12 minutes, the limit is 10; rank 0 then enters the same collective and finds it closed.
-Or: `--ddp_timeout 180000` in the command, `Timeout(ms)=1800000` in the watchdog's line: it did not reach the group.
-Fix: a limit that fits the longest planned work (`init_process_group(timeout=…)`, per group), or a shorter work.
-Certain when: after the others' timeout the late rank is seen entering the very same call, its work done; or the program
-marks the work with a bound that lies behind the limit, and the limit is near or has passed.
-Possible when: only the limit printed is remarkably small, or not the one that was set; *likely* where work is seen that
-would have ended within the limit that was meant, a mark has no bound, or some ranks still generate and others are done.
+What happens: one rank does planned work that ends, but the other ranks' limit passes first. Such work may be a save, an
+evaluation that the program marked (`unhang.phase`), or the longest answer of a rank that generates text.
+Why it hangs: the limit counts from the moment a rank enters the collective, however good the late rank's reason is.
+Example: rank 0 saves for 12 minutes, the limit is 10; rank 0 then enters the same collective and finds it closed. Or
+`--ddp_timeout 180000` in the command and `Timeout(ms)=1800000` in the watchdog's line: the setting did not reach the
+group.
+Fix: a limit that covers the longest planned work (`init_process_group(timeout=…)`, per group), or shorter work.
+Certain when: after the other ranks' timeout the late rank is seen entering the very same call with its work done; or
+the program marks the work with a bound beyond the limit, and the limit is near or has passed.
+Likely when: the work that is seen would have ended within the limit that was meant; a mark has no bound; or some ranks
+still generate while others are done.
+Possible when: only the printed limit is remarkably small, or is not the one that was set.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """uneven-data: ranks run a different number of steps.
 
-What happens: one rank runs out of batches first and leaves the loop: to the end, to an evaluation, to a save; or the
-header of the loop, a `break` or a `return` in it asks for the rank and for the number of the step.
-Why it hangs: the others are still inside the loop and wait in a step's collective that this rank will never join.
-Example: `random_split` without a seed and a length filter: 1,000 samples on rank 0, 997 on rank 1; or no sampler;
-`if step >= n + 40 * (1 - rank): break`.
-Fix: give every rank the same split (a seed), the same number of batches (`drop_last`, DistributedSampler; equal shards:
-`unhang reshard`), or stop together when the first rank runs out (`unhang.even_batches`, DDP's `join()`).
-Certain when: the laggard stands after the loop whose body the waiters are in, in the program's source, and no branch on
-the rank explains it, and no collective had settled the number of steps; or the rank goes into the loop's own test, of
-which everything else is known before it begins or counts its rounds.
-Likely when: a `continue` or a handler on values of one rank may have led it around the calls of a step instead; only a
-name suggests that a test asks for the rank; or step totals differ, and there is no source; or a rank printed that it
-exits while the others waited.
-Possible when: there is no source, and only the order of calls tells that one rank is past the loop.
+What happens: one rank runs out of batches first and leaves the loop to finish, evaluate or save. Or the loop's header,
+or a `break` or `return` in it, depends on the rank and on the step number.
+Why it hangs: the other ranks are still in the loop, waiting in a step's collective that this rank will never join.
+Example: `random_split` without a seed plus a length filter: 1,000 samples on rank 0, 997 on rank 1; no sampler; `if
+step >= n + 40 * (1 - rank): break`.
+Fix: give every rank the same split (a seed) and the same number of batches (`drop_last`, DistributedSampler; equal
+shards: `unhang reshard`), or stop together when the first rank runs out (`unhang.even_batches`, DDP's `join()`).
+Certain when: the program's source shows the laggard past the loop and the waiters inside it, no branch on the rank
+explains that, and no collective had settled the number of steps. Or the loop's own test uses the rank, and everything
+else in it is known before the loop begins or only counts its rounds.
+Likely when: a `continue` or a handler that depends on one rank's values may have skipped the calls of a step instead;
+only a name suggests that a test uses the rank; step totals differ and there is no source; or a rank printed that it
+exits while other ranks waited.
+Possible when: there is no source, and only the order of calls suggests that one rank is past the loop.
 """
 
 from __future__ import annotations

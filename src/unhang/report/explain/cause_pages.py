@@ -11,11 +11,12 @@ from unhang.findings import Cause
 from unhang.report.explain.page import ExplanationPage, PageLine
 from unhang.sentences import Text, say
 
-_PART = re.compile(r"^(What happens|Why it hangs|Example|Fix|Certain when|Possible when): ", re.MULTILINE)
+_PART = re.compile(r"^(What happens|Why it hangs|Example|Fix|Certain when|Likely when|Possible when): ", re.MULTILINE)
 LABELS: dict[str, Text] = {
     "Why it hangs": say("Why it hangs"),
     "Example": say("Example"),
     "Certain when": say("Certain when"),
+    "Likely when": say("Likely when"),
     "Possible when": say("Possible when"),
 }
 
@@ -48,9 +49,8 @@ def cause_parts(cause: Cause) -> tuple[str, dict[str, str]]:
     name = cause.value.replace("-", "_")
     page = next((detector.page for detector in ALL_DETECTORS if detector.name == name), "")
     head, *rest = _PART.split(page.strip())
-    title = " ".join(head.split()).removeprefix(f"{cause.value}: ")
-    pairs = zip(rest[::2], rest[1::2], strict=True)
-    return title[:1].upper() + title[1:], {label: _sentence(text) for label, text in pairs}
+    title = _sentence(head.removeprefix(f"{cause.value}: "))
+    return title, dict(zip(rest[::2], map(_sentence, rest[1::2]), strict=True))
 
 
 def _sentence(text: str) -> str:
