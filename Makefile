@@ -51,7 +51,7 @@ pages: .venv/.ready  ## write the pages of docs/ that are made from the sources:
 
 docs: .venv/.ready  ## docs/ as a site that works without a network, in both languages: open site/index.html
 	$(PY) -m pip install --quiet --group docs
-	$(PY) -W ignore -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -W ignore -m mkdocs build --strict --quiet
 
 lock:  ## write scripts/constraints.txt anew; PyTorch and what only it brings stay out (needs uv)
 	printf "torch ; python_version < '3'\ntorchvision ; python_version < '3'\ntriton ; python_version < '3'\n" > .venv/no-torch.txt

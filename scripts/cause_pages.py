@@ -176,6 +176,7 @@ def _cut(line: str, quoted: str) -> str:
 def _certainty(said: dict[str, str], lang: str) -> str:
     labels = (
         ("Certain when", in_language(lang, "**Certain** when: ", "**确定**：")),
+        ("Likely when", in_language(lang, "**Likely** when: ", "**很可能**：")),
         ("Possible when", in_language(lang, "**Possible** when: ", "**可能**：")),
     )
     return "\n\n".join(label + _lower(said[name]) for name, label in labels if said.get(name))
