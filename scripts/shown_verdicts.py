@@ -35,19 +35,13 @@ LOG_TIME_S = 1795262400.0
 _SHOWN = re.compile(r"(<!-- unhang diagnose (\S+): (\w+)[^>]*-->\n```\w*\n).*?(^```$)", re.DOTALL | re.MULTILINE)
 _CELL, _ROW, _EDGE = 9.6, 20, 16
 """Width of a character, height of a line, and the margin of the picture, in pixels."""
-_HUES = {
-    "red": "#f28b82",
-    "green": "#8fd694",
-    "yellow": "#f0c86e",
-    "blue": "#8ab4f8",
-    "magenta": "#d6a0f5",
-    "cyan": "#7fd5dc",
-}
+_HUES = ("#98a2b0", "#f28b82", "#8fd694", "#f0c86e", "#8ab4f8", "#d6a0f5", "#7fd5dc", "#dde2e9")
+"""Of the terminal's eight colours."""
 _SVG = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">
 <desc>{words}</desc>
 <style>text {{ font: 16px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: #dde2e9 }}
-.bold {{ font-weight: bold }} .dim {{ fill: #98a2b0 }}{hues}</style>
+.bold {{ font-weight: bold }} .dim {{ fill: #98a2b0 }} {hues}</style>
 <rect width="{width}" height="{height}" rx="8" fill="#181b20"/>
 {rows}
 </svg>
@@ -90,7 +84,7 @@ def picture(lang: str) -> str:
         width=round(80 * _CELL + 2 * _EDGE),
         height=len(shown) * _ROW + 2 * _EDGE,
         words=escape("\n".join(text.plain for text in shown)),
-        hues="".join(f" .{name} {{ fill: {colour} }}" for name, colour in _HUES.items()),
+        hues=" ".join(f".c{number} {{ fill: {hue} }}" for number, hue in enumerate(_HUES)),
         rows="\n".join(_pieces(text, _EDGE + row * _ROW + 15) for row, text in enumerate(shown)),
     )
 
@@ -103,7 +97,7 @@ def _pieces(line: Text, y: int) -> str:
         if text.strip():
             worn = style or Style()
             kinds = [name for name in ("bold", "dim") if getattr(worn, name)]
-            kinds += [worn.color.name.removeprefix("bright_")] if worn.color else []
+            kinds += [f"c{worn.color.number % 8}"] if worn.color and worn.color.number is not None else []
             wide = f'x="{_EDGE + x * _CELL:g}" y="{y}" textLength="{cells * _CELL:g}"'
             pieces.append(f'<text {wide} class="{" ".join(kinds)}">{escape(text).replace(" ", "&#160;")}</text>')
         x += cells
