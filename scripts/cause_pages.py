@@ -227,11 +227,14 @@ def _code(command: str) -> str:
 def _words(cause: Cause, lang: str) -> str:
     """Words of error messages, codes and questions whose first cause this is."""
     led = [term for term in terms() if term.causes[:1] == (cause.value,) and term.kind not in ("subject", "operation")]
-    return "\n".join(f"- **{_name(term)}**{in_language(lang, ': ', '：')}{known(term.meaning, lang)}" for term in led)
+    return "\n".join(
+        f"- **{_name(term, lang)}**{in_language(lang, ': ', '：')}{known(term.meaning, lang)}" for term in led
+    )
 
 
-def _name(term: Term) -> str:
-    return term.names[0].replace("<", "&lt;")
+def _name(term: Term, lang: str) -> str:
+    chinese = [name for name in term.names if lang == "zh" and not name.isascii()]
+    return known(f"{chinese[0]}（{term.names[0]}）" if chinese else term.names[0], lang)
 
 
 def _incidents(cause: Cause, lang: str) -> str:

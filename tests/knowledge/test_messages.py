@@ -64,7 +64,7 @@ def test_rank_lists_and_operations() -> None:
 
 def test_the_page_of_messages_is_current() -> None:
     page = Path(__file__).parents[2] / "docs" / "messages.md"
-    assert page.read_text(encoding="utf-8") == messages_page(), "python -m scripts.messages_page > docs/messages.md"
+    assert page.read_text(encoding="utf-8") == messages_page(), "python -m scripts.pages"
 
 
 ONLY_EXPLAINED = {
