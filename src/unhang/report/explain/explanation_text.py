@@ -90,7 +90,8 @@ def _further_reading(layout: TextLayout, page: ExplanationPage, localizer: Local
     if words:
         layout.paragraph(" · ".join(words), lead=localizer.say(say("See also: ")), style="bold")
     if page.source and page.kind != "word":
-        told: PageLine = "; ".join(translate_known(part, localizer.lang) for part in page.source.split("; "))
+        parts = (translate_known(part, localizer.lang) for part in page.source.split("; "))
+        told: PageLine = localizer.say(say("; ")).join(parts)
         told = say("{symptom} ({where})", symptom=told, where=page.checked) if page.checked else told
         source = localizer.line(localized(told, localizer), 240)
         layout.paragraph(source, lead=localizer.say(say("Source: ")), style="dim")
