@@ -44,6 +44,8 @@ OWNERS = {
     "nccl contrib": "NCCL contrib",
 }
 
+_ENDS = {"deprecated": ("Deprecated", "已弃用"), "renamed": ("Renamed", "已改名"), "removed": ("Removed", "已移除")}
+
 
 def environment_page(lang: str) -> str:
     """The page in one language."""
@@ -53,60 +55,38 @@ def environment_page(lang: str) -> str:
     parts = [HEADS[lang].format(hidden=hidden)]
     owners = sorted({row.owner for row in listed}, key=lambda owner: ([*OWNERS, owner].index(owner), owner))
     for owner in owners:
-        parts += [f"## {OWNERS.get(owner, owner)}\n", _table((row for row in listed if row.owner == owner), lang)]
+        parts += [f"## {OWNERS.get(owner, owner)}\n", *(_section(row, lang) for row in listed if row.owner == owner)]
     parts += [in_language(lang, "## Names nothing reads\n", "## 没有任何程序读取的名字\n"), _unread(unread, lang)]
     return "\n".join(parts)
 
 
-def _table(rows: Iterable[EnvironmentVariable], lang: str) -> str:
-    head = in_language(
-        lang, "| variable | what it does | values and default | since |", "| 变量 | 作用 | 取值与默认值 | 起始版本 |"
-    )
-    return "\n".join([head, "|---|---|---|---|", *(_row(row, lang) for row in rows), ""])
+def _section(row: EnvironmentVariable, lang: str) -> str:
+    """A heading, so that the search finds the name, what it does, and what else is known of it."""
+    facts = "".join(f"- {label}{text}\n" for label, text in _facts(row, lang) if text)
+    return f"#### {row.name}\n\n{_line(row.effect, lang)}\n" + (f"\n{facts}" if facts else "")
 
 
-def _row(row: EnvironmentVariable, lang: str) -> str:
-    return f"| `{row.name}` | {_effect(row, lang)} | {_values(row, lang)} | {_versions(row, lang)} |"
-
-
-def _effect(row: EnvironmentVariable, lang: str) -> str:
-    given = [known(row.effect, lang)]
-    if row.cost:
-        given.append(in_language(lang, "**Cost:** ", "**代价**：") + known(row.cost, lang))
-    given += [
-        in_language(lang, "**Interacts with** ", "**相关设置**：")
-        + f"`{known(one.other, lang)}`{in_language(lang, ': ', '：')}{known(one.why, lang)}"
-        for one in row.conflicts
-    ]
-    if row.replacement:
-        given.append(in_language(lang, "**Use instead:** ", "**改用**：") + known(row.replacement, lang))
-    return table_cell("<br>".join(given))
-
-
-def _values(row: EnvironmentVariable, lang: str) -> str:
-    return table_cell("<br>".join(_given(row, lang)))
-
-
-def _given(row: EnvironmentVariable, lang: str) -> Iterator[str]:
-    if row.values:
-        yield known(row.values, lang)
-    default = "; ".join(f"{item.since}+: {item.value}" for item in row.defaults) or row.default
-    if default:
-        yield in_language(lang, "default: ", "默认：") + known(default, lang)
-
-
-def _versions(row: EnvironmentVariable, lang: str) -> str:
-    ends = {
-        "deprecated": in_language(lang, "deprecated", "已弃用"),
-        "renamed": in_language(lang, "renamed", "已改名"),
-        "removed": in_language(lang, "removed", "已移除"),
-    }
-    since = known(row.since, lang)
-    return table_cell(
-        "<br>".join(
-            filter(None, (since, f"{ends[row.status]} {known(row.until, lang)}".strip() if row.status in ends else ""))
+def _facts(row: EnvironmentVariable, lang: str) -> Iterator[tuple[str, str]]:
+    yield in_language(lang, "**Cost:** ", "**代价**："), _line(row.cost, lang)
+    for one in row.conflicts:
+        with_other = in_language(lang, "**Interacts with** `{}`: ", "**与 `{}` 相互影响**：").format(
+            known(one.other, lang)
         )
-    )
+        yield with_other, _line(one.why, lang)
+    yield in_language(lang, "**Use instead:** ", "**改用**："), _line(row.replacement, lang)
+    yield in_language(lang, "**Values:** ", "**取值**："), _line(row.values, lang)
+    default = "; ".join(f"{item.since}+: {item.value}" for item in row.defaults) or row.default
+    yield in_language(lang, "**Default:** ", "**默认**："), _line(default, lang)
+    yield in_language(lang, "**Since:** ", "**起始版本**："), _line(row.since, lang)
+    if row.status in _ENDS:
+        yield (
+            in_language(lang, "**{}:** ", "**{}**：").format(in_language(lang, *_ENDS[row.status])),
+            _line(row.until, lang),
+        )
+
+
+def _line(text: str, lang: str) -> str:
+    return " ".join(known(text, lang).split())
 
 
 def _unread(rows: Iterable[EnvironmentVariable], lang: str) -> str:
