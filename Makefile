@@ -46,8 +46,9 @@ format: .venv/.ready  ## write the code the way lint wants it
 schema: .venv/.ready  ## write docs/verdict.schema.json from the types
 	$(PY) -m unhang.report.verdict_document > docs/verdict.schema.json
 
-pages: .venv/.ready  ## write the pages of docs/ that are made from the sources: causes, variables, messages
+pages: .venv/.ready  ## write the pages of docs/ that are made from the sources: causes, variables, messages, verdicts shown
 	$(PY) -m scripts.pages
+	$(PY) -m scripts.shown_verdicts
 
 docs: .venv/.ready  ## docs/ as a site that works without a network, in both languages: open site/index.html
 	$(PY) -m pip install --quiet --group docs
