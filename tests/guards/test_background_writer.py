@@ -150,7 +150,7 @@ def test_storage_that_does_not_answer_slows_no_step_and_is_said_once(
     assert values_of(kept)[-1] == 599.0
     assert values_of(kept) == sorted(set(values_of(kept)))
     assert writer.left_out == 600 - len(kept.calls)
-    assert f"{writer.left_out} values were left out" in capsys.readouterr().err
+    assert f"{writer.left_out} values were skipped" in capsys.readouterr().err
 
 
 def test_a_curve_may_keep_only_its_newest_value(kept: Kept) -> None:
@@ -179,7 +179,7 @@ def test_a_writer_that_fails_is_said_once_and_training_goes_on(capsys: pytest.Ca
     assert writer.close(LIMIT_S)
 
     printed = capsys.readouterr().err
-    assert printed.count("this is said once") == 1
+    assert printed.count("(shown once)") == 1
     assert "19 calls failed, first with OSError: [Errno 28] No space left on device" in printed
     assert "the log of broken fails: OSError" in printed
     assert writer.failed == 19

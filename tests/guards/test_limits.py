@@ -85,7 +85,7 @@ def test_a_backend_that_ignores_a_new_limit_is_told_from_one_that_takes_it() -> 
     note, held = ranks.run_ranks(old_gloo)[0].get()
 
     assert held == 60.0
-    assert "default_pg: 60 s hold, not 5 s: gloo keeps the limit a group is made with" in note
+    assert "default_pg: 60 s apply, not 5 s: gloo keeps the limit a group is created with" in note
 
 
 def test_a_watchdog_that_is_switched_off_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

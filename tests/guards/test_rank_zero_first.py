@@ -144,7 +144,7 @@ def test_a_first_rank_that_never_comes_is_named_with_its_line() -> None:
 def test_one_rank_says_what_it_waits_for(tmp_path: Path) -> None:
     first, speaker, silent = (outcome.get() for outcome in ranks.run_ranks(tells, tmp_path, world_size=3))
 
-    assert "[unhang] tokenisation: rank 0 is at it since" in speaker
+    assert "[unhang] tokenisation: rank 0 has worked on it for" in speaker
     assert f"{Path(__file__).name}:" in speaker
     assert "2 ranks wait on the store" in speaker
     assert (first, silent) == ("", "")

@@ -228,7 +228,7 @@ def test_without_a_majority_nobody_is_the_odd_one() -> None:
     for outcome in outcomes:
         assert outcome.error == "RanksDiffer"
         assert outcome.attributes["ranks"] == (0, 1)
-        assert "train is another on each of ranks 0, 1" in outcome.message
+        assert "train is different on each of ranks 0, 1" in outcome.message
         assert outcome.attributes["place"] == "[0]"
 
 

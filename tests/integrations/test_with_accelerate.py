@@ -140,7 +140,7 @@ def test_accelerate_trains_as_without_us_and_says_what_it_does(ended: list[Any])
 
 def test_accelerate_names_what_differs_in_prepare(ended: list[Any]) -> None:
     for _, said, _ in ended:
-        assert "batches of prepared loader 1 an epoch" in said["rows"]
+        assert "batches per epoch of prepared loader 1" in said["rows"]
         assert "parameters of Sequential['0.bias']: '(4,) float32' on rank 0, '(5,) float32' on rank 1" in said["width"]
 
 

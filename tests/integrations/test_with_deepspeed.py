@@ -84,7 +84,7 @@ def test_it_trains_as_without_us_and_names_what_differs(stage: int, tmp_path: Pa
         assert found["said"] == {"save": 1, "loading": 1}
         assert not found["open"]
         assert "configuration of DeepSpeed['optimizer']['params']['lr']: 0.01 on rank 0" in found["settings"]
-        assert "batches of training an epoch" in found["rows"]
+        assert "batches per epoch of training" in found["rows"]
 
 
 def only_the_first_saves(rank: int, folder: Path) -> None:

@@ -134,6 +134,6 @@ def test_it_trains_as_without_us_and_names_what_differs(library: str, tmp_path: 
         assert found["said"] == {"evaluation": 2, "save": 2}
         assert not found["open"]
         assert found["events"] > 500
-        assert "batches of training an epoch" in found["rows"]
+        assert "batches per epoch of training" in found["rows"]
         assert "settings of the Trainer['accumulate_grad_batches']: 2 on rank 0, 3 on rank 1" in found["settings"]
         assert "parameters of the model['layer.0.bias']: '(4,) float32' on rank 0, '(5,) float32'" in found["width"]

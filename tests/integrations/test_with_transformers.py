@@ -119,7 +119,7 @@ def test_it_trains_as_without_us_and_says_what_it_does(ended: list[tuple[dict[st
 def test_what_differs_is_named_before_the_first_step(ended: list[tuple[dict[str, Any], dict[str, str]]]) -> None:
     for _, said in ended:
         assert all(text.startswith("RanksDiffer at step 0: ") for text in said.values())
-        assert "batches of training an epoch" in said["rows"]
+        assert "batches per epoch of training" in said["rows"]
         assert "4 on rank 0, 5 on rank 1" in said["rows"]
         assert "training arguments['gradient_accumulation_steps']: 1 on rank 0, 2 on rank 1" in said["arguments"]
         assert "parameters of the model['" in said["parameters"]

@@ -16,7 +16,7 @@ def checked_text(guard: str, argument: str, given: object) -> str:
     """
     if isinstance(given, str) and given.strip():
         return given.strip()
-    raise UsageError(f"{guard}({argument}=…) is a text such as 'save', not {_shown(given)}")
+    raise UsageError(f"{guard}({argument}=…) must be a text such as 'save', not {_shown(given)}")
 
 
 def checked_seconds(guard: str, argument: str, given: object, *, longest_s: float = LONGEST_S) -> float:
@@ -27,7 +27,7 @@ def checked_seconds(guard: str, argument: str, given: object, *, longest_s: floa
     """
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < longest_s:
         return float(given)
-    raise UsageError(f"{guard}({argument}=…) is a number of seconds above 0, not {_shown(given)}")
+    raise UsageError(f"{guard}({argument}=…) must be a number of seconds above 0, not {_shown(given)}")
 
 
 def _shown(given: object) -> str:

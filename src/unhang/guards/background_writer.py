@@ -78,9 +78,9 @@ class BackgroundWriter:
         also: Iterable[str] = (),
     ) -> None:
         if writer is None:
-            raise UsageError("BackgroundWriter(None): give it what writes; on ranks that do not log, keep None itself")
+            raise UsageError("BackgroundWriter(None): pass a writer; on ranks that do not log, use None itself")
         if not (max_pending > 0 and max_bytes > 0 and flush_every_s >= 0 and behind_after_s > 0):
-            raise UsageError("BackgroundWriter: max_pending, max_bytes and behind_after_s are numbers above 0")
+            raise UsageError("BackgroundWriter: max_pending, max_bytes and behind_after_s must be above 0")
         if not isinstance(newest_only, bool):
             newest_only = (newest_only,) if isinstance(newest_only, str) else tuple(newest_only)
         self._writer, self._writes = writer, _WRITES | set(also)
@@ -293,7 +293,7 @@ class BackgroundWriter:
             if self.error is None:
                 self.error = error
                 print_message(
-                    f"the log of {_name(self._writer)} fails: {_error_text(error)}; training goes on, this is said once"
+                    f"the log of {_name(self._writer)} fails: {_error_text(error)}; training continues (shown once)"
                 )
 
     # ------------------------------------------------------------------------------------------------ what is said
@@ -301,10 +301,10 @@ class BackgroundWriter:
     def _say_behind(self) -> None:
         behind_s = self._waiting.oldest_s()
         self._say_behind_after_ns = REPEAT_FACTOR * behind_s * 1e9
-        thinned = f", {self.left_out} values of curves left out" if self.left_out else ""
+        thinned = f", {self.left_out} values skipped" if self.left_out else ""
         print_message(
             f"the log of {_name(self._writer)} is {behind_s:.0f} s behind, {len(self._waiting)} calls wait{thinned}: "
-            f"its storage is slow; log less, or to a faster path. Training does not wait for it"
+            f"its storage is slow; log less, or to a faster path. Training does not wait for it."
         )
 
     def _say_the_end(self, written: bool, limit_s: float) -> None:
@@ -314,7 +314,7 @@ class BackgroundWriter:
                 f"its storage does not answer"
             )
         elif self.left_out or self.failed:
-            left_out = f"{self.left_out} values were left out because the log was behind" if self.left_out else ""
+            left_out = f"{self.left_out} values were skipped because the log was behind" if self.left_out else ""
             failed = f"{self.failed} calls failed, first with {_error_text(self.error)}" if self.failed else ""
             print_message(f"the log of {_name(self._writer)}: {'; '.join(filter(None, (left_out, failed)))}")
 

@@ -48,7 +48,7 @@ def even_batches(loader: Iterable[T], when_uneven: WhenUneven = "stop", *, timeo
     if when_uneven not in MODES:
         raise UsageError(f"even_batches(when_uneven={when_uneven!r}): choose one of {', '.join(MODES)}.")
     if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
-        raise UsageError(f"even_batches takes what can be iterated, not {type(loader).__name__}.")
+        raise UsageError(f"even_batches takes an iterable, not {type(loader).__name__}.")
     return EvenBatches(loader, when_uneven, checked_seconds("even_batches", "timeout_s", timeout_s))
 
 

@@ -46,7 +46,7 @@ class Limits:
     def __str__(self) -> str:
         lines = [
             f"{limit.group} ({limit.backend}, {len(limit.ranks)} ranks): "
-            + ("not told" if limit.limit_s is None else f"{limit.limit_s:g} s")
+            + ("unknown" if limit.limit_s is None else f"{limit.limit_s:g} s")
             for limit in self.groups
         ]
         return "\n".join([*(lines or ["no process group"]), *self.notes])
@@ -94,17 +94,17 @@ def _notes(found: list[GroupLimit], wanted_s: float | None) -> Iterator[str]:
         if wanted_s is None:
             break
         if limit.limit_s is None:
-            yield f"{limit.group}: its backend {limit.backend} does not tell its limit; {wanted_s:g} s may not hold"
+            yield f"{limit.group}: its backend {limit.backend} does not report its limit; {wanted_s:g} s may not apply"
         elif abs(limit.limit_s - wanted_s) > 0.001:
             yield (
-                f"{limit.group}: {limit.limit_s:g} s hold, not {wanted_s:g} s: {limit.backend} keeps the limit a group "
-                f"is made with; give timeout=timedelta(seconds={wanted_s:g}) to init_process_group or new_group"
+                f"{limit.group}: {limit.limit_s:g} s apply, not {wanted_s:g} s: {limit.backend} keeps the limit a "
+                f"group is created with; set timeout=timedelta(seconds={wanted_s:g}) to init_process_group or new_group"
             )
     if any("nccl" in limit.backend for limit in found) and (off := _without_watchdog()):
-        yield f"{off} is set: no limit of an NCCL group ends anything; remove it"
+        yield f"{off} is set: no timeout of an NCCL group has any effect; unset it"
     longest = max((limit.limit_s for limit in found if limit.limit_s is not None), default=0.0)
     if longest > NOTICED_AFTER_S:
-        yield f"a limit of {longest:g} s is more than a day: a stall would burn it before anything notices"
+        yield f"a limit of {longest:g} s is more than a day: a stall would waste all of it before anything notices"
 
 
 def _without_watchdog() -> str:

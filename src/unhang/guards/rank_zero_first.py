@@ -86,9 +86,7 @@ class rank_zero_first:  # noqa: N801 - used like a function
     def _take_part(self, here: RankExchange) -> None:
         local_rank = _number(_LOCAL_RANK) if self._local else here.rank
         if local_rank is None:
-            raise UsageError(
-                f"rank_zero_first({self._what!r}, local=True): nothing tells the local rank; set LOCAL_RANK"
-            )
+            raise UsageError(f"rank_zero_first({self._what!r}, local=True): the local rank is unknown; set LOCAL_RANK")
         others = (_number(_LOCAL_SIZE) or 0) - 1 if self._local else here.world_size - 1
         place = f"@{socket.gethostname()}" if self._local else ""
         self._turn = here.turn(f"rank_zero_first({self._what!r}){place}")
@@ -179,7 +177,7 @@ class _WaitForFirst:
             others = self._here.world_size - 1
             wait = "rank waits" if others == 1 else "ranks wait"
             print_message(
-                f"{self._what}: rank {self._first} is at it since {waited_s:.0f} s{at}{still}; "
+                f"{self._what}: rank {self._first} has worked on it for {waited_s:.0f} s{at}{still}; "
                 f"{others} {wait} on the store, where no watchdog limit applies"
             )
         return False
@@ -203,12 +201,12 @@ class _WaitForFirst:
     def _not_done(self, limit_s: float) -> RankFailed:
         seen = f", last seen at {_text(self._line)}" if self._line else ""
         if self._is_dead():
-            return self._failed(f"ended without a word{seen}; see its output")
+            return self._failed(f"ended before it was done{seen}; see its output")
         if self._kernel_says() is False:
-            return self._failed(f"is stopped (SIGSTOP, or a debugger){seen}; continue it: kill -CONT on its process")
+            return self._failed(f"is stopped (SIGSTOP or a debugger){seen}; to continue it: kill -CONT PID")
         if (silent_s := time.monotonic() - self._alive_s) > SILENT_LIMIT_S:
             return self._failed(f"gave no sign of life for {silent_s:.0f} s{seen}")
-        why = f"is not done after {limit_s:.0f} s{seen}; give rank_zero_first a longer timeout_s if it may"
+        why = f"is not done after {limit_s:.0f} s{seen}; if that is normal, give rank_zero_first a longer timeout_s"
         said = GuardStatement("slow", self._guard, (self._first,), at=self._line, waited_s=limit_s)
         return self._failed(why, said)
 

@@ -194,7 +194,7 @@ def _headline(name: str, cohorts: Sequence[tuple[int, ...]], odd: tuple[int, ...
         differ = "differs" if len(odd) == 1 else "differ"
         return f"{name} is not the same on all ranks: {ranks_text(odd)} {differ} from {ranks_text(cohorts[0])}"
     if len(cohorts[0]) == 1:
-        return f"{name} is another on each of {ranks_text(sorted((cohorts[0][0], *odd)))}"
+        return f"{name} is different on each of {ranks_text(sorted((cohorts[0][0], *odd)))}"
     return f"{name} is not the same on all ranks: {ranks_text(odd)} against {ranks_text(cohorts[0])}"
 
 
@@ -203,7 +203,7 @@ def _seeds(heard: Mapping[int, _RankValue]) -> list[str]:
     if len(seeds) > 1:
         return [f"The ranks were seeded differently: {', '.join(seeds)}"]
     if seeds[0].endswith("+rank"):
-        return ["The random states differ by rank (rank_offset=True): split before that, or with a seed of its own"]
+        return ["The random states differ by rank (rank_offset=True): split before that call, or seed the split itself"]
     return []
 
 

@@ -87,14 +87,14 @@ def _target(path: Any) -> Path:
     try:
         return Path(path)
     except TypeError:
-        raise UsageError(f"save_together(path=…) is a file's name, not {path!r}") from None
+        raise UsageError(f"save_together(path=…) must be a file name, not {path!r}") from None
 
 
 def _refuse_what_cannot_be_saved(given: Any, optimizer: Any) -> None:
     if isinstance(given, Mapping) and optimizer is not None:
         raise UsageError(
-            "save_together(state, optimizer=…): beside a state dict of your own the optimizer would be left out; put "
-            'it in, {"model": …, "optimizer": optimizer.state_dict()}, or give the module'
+            "save_together(state, optimizer=…): with your own state dict the optimizer would not be saved. Add it "
+            '({"model": …, "optimizer": optimizer.state_dict()}), or pass the module'
         )
     if not isinstance(given, Mapping) and not hasattr(given, "named_children"):
         raise UsageError(f"save_together takes a module or a state dict, not {type(given).__name__}")

@@ -90,7 +90,7 @@ def _whole(given: Any) -> int:
         with suppress(TypeError):
             if 0 <= operator.index(given) < _LARGEST:
                 return operator.index(given)
-    raise UsageError(f"seed_everything takes a whole number from 0 to {_LARGEST - 1}, not {given!r}.")
+    raise UsageError(f"seed_everything takes an integer from 0 to {_LARGEST - 1}, not {given!r}.")
 
 
 def _seed_numpy(seed: int) -> None:

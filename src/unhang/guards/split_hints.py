@@ -55,5 +55,5 @@ def _sentence(name: str, split: UnseededSplit) -> str:
     if split.why == "seed-differs":
         return f"{call} is seeded differently on every rank: give it a seed that does not depend on the rank"
     if split.why == "hash-order":
-        return f"{call} has another order in every process: sort it ({split.with_seed})"
+        return f"{call} has a different order in every process: sort it ({split.with_seed})"
     return f"{call} has no seed, so every rank draws its own: give it the same one everywhere ({split.with_seed})"

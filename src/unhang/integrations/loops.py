@@ -38,7 +38,7 @@ def guard(
         RanksDiffer: settings or parameters are not the same.
     """
     if every < 1:
-        raise UsageError(f"guard(every={every!r}): a step has one batch or more")
+        raise UsageError(f"guard(every={every!r}): a step has at least one batch")
     if has_other_ranks():
         if settings is not None:
             same_settings(settings, "settings", timeout_s=patience_s)

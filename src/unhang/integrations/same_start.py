@@ -31,11 +31,11 @@ def same_batches(loader: Any, what: str = "training", *, timeout_s: float = PATI
     """
     if loader is None or isinstance(loader, EvenBatches):
         return
-    same_on_all_ranks(reported_length(loader), f"batches of {what} an epoch", timeout_s=timeout_s)
+    same_on_all_ranks(reported_length(loader), f"batches per epoch of {what}", timeout_s=timeout_s)
     try:
         same_on_all_ranks(reported_length(getattr(loader, "dataset", None)), f"rows of {what}", timeout_s=timeout_s)
     except RanksDiffer as error:  # as many batches all the same: nothing stalls
-        print_message(f"{error.words}\n  They give as many batches all the same, so training goes on.")
+        print_message(f"{error.words}\n  All ranks get the same number of batches, so training continues.")
 
 
 def same_settings(
@@ -81,7 +81,7 @@ def wait_for_all_ranks(name: str, *, timeout_s: float = PATIENCE_S) -> None:
     try:
         together(name, timeout_s=timeout_s)
     except StoreLost as error:
-        print_message(f"{name}: the ranks were not counted: {error}")
+        print_message(f"{name}: the ranks were not compared: {error}")
 
 
 def has_other_ranks() -> bool:

@@ -120,7 +120,7 @@ _SLOW = late_pattern(
 )
 _ODD = late_pattern(
     r"^(?P<what>.+?) is (?:not the same on all ranks: ranks? (?P<ranks>\d[\d, -]*) (?:differs?|against)"
-    r"|another on each of ranks? (?P<all>\d[\d, -]*))"
+    r"|(?:another|different) on each of ranks? (?P<all>\d[\d, -]*))"
 )
 _FIRST = late_pattern(r"First difference: (?P<first>[^\n]+)")
 _NO_SEED = late_pattern(r"has no seed, so every rank draws its own|is seeded differently on every rank")

@@ -64,8 +64,8 @@ class AgreedEpoch:
         if epoch.met.rank == 0 and epoch.name not in _warned and is_stateful_loader(epoch.loader):
             _warned.add(epoch.name)
             print_message(
-                f"{epoch.name}: the loader is read up to {2 * LARGEST_WINDOW} batches ahead, and so is the "
-                "state it keeps (state_dict; Accelerate's last batch, which keeps its streams even by itself)."
+                f"{epoch.name}: reads the loader up to {2 * LARGEST_WINDOW} batches ahead, so its state_dict and "
+                "Accelerate's last-batch flag are ahead too (Accelerate keeps its streams even by itself)."
             )
 
     def _make_group(self) -> None:
@@ -80,7 +80,7 @@ class AgreedEpoch:
             epoch.over = True
             rank, reason = next(iter(reasons.items()))
             raise RankFailed(
-                f"{epoch.name}: rank {rank} cannot make a Gloo group ({reason}). Set GLOO_SOCKET_IFNAME to the "
+                f"{epoch.name}: rank {rank} cannot create a Gloo group ({reason}). Set GLOO_SOCKET_IFNAME to the "
                 "interface that reaches the other nodes, or give the loader an exact length.",
                 rank=rank,
                 reason=reason,
@@ -145,7 +145,7 @@ class AgreedEpoch:
                 raise
             raise RankFailed(
                 f"{epoch.name}: the process of {ranks_text(ended)} has ended, after about {epoch.taken} batches. "
-                "See its output first: what ended there came before this.",
+                "See its output first: what failed there failed before this.",
                 rank=ended[0],
                 reason="its process has ended",
             ) from error
@@ -164,7 +164,7 @@ class AgreedEpoch:
     def _refuse(self, agreed: AgreedWindow, decision: WindowDecision) -> None:
         epoch = self._epoch
         if agreed.apart:
-            raise RanksDiffer(f"{epoch.name}: the ranks are in different loops, or in different epochs of it", ranks=())
+            raise RanksDiffer(f"{epoch.name}: ranks are in different loops or epochs; run each on every rank", ranks=())
         if agreed.failed is not None:
             self._fail(agreed.failed)
         if epoch.mode == "error" and decision.uneven:
@@ -181,7 +181,7 @@ class AgreedEpoch:
             raise epoch.source.failed.error
         word = epoch.alarm.word()
         reason = word.reason if word is not None else "its loader raised"
-        raise epoch.loader_error(f"rank {rank} cannot go on after {epoch.taken} batches: {reason}", rank, reason)
+        raise epoch.loader_error(f"rank {rank} goes no further than {epoch.taken} batches: {reason}", rank, reason)
 
     def _padding(self) -> Any:
         epoch = self._epoch

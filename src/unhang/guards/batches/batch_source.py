@@ -67,7 +67,7 @@ class BatchSource:
         if batch is END:
             batch = self._from_the_beginning()
         if batch is END:
-            return LoaderFailure(RuntimeError("the loader gives no batch when it is iterated again"))
+            return LoaderFailure(RuntimeError("the loader gave no batch when it was iterated again"))
         return batch
 
     def _from_the_beginning(self) -> Any:

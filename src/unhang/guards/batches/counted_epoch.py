@@ -40,6 +40,6 @@ def _stopped(epoch: EvenEpoch, batch: Any) -> Exception:
     if isinstance(batch, LoaderFailure):
         return batch.error
     return RanksDiffer(
-        f"{epoch.name}: this rank's loader ended after {epoch.taken} batches, fewer than its length",
+        f"{epoch.name}: this rank's loader ended after {epoch.taken} batches, fewer than its length says",
         ranks=(epoch.met.rank,),
     )

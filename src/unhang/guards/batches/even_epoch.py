@@ -102,7 +102,7 @@ class EvenEpoch:
     def announce_stop(self, after: int, batch: Any) -> None:
         """Tell the others in time: they hear it while they are in the batch before."""
         failed = isinstance(batch, LoaderFailure)
-        reason = f"its loader raised {batch!r}" if failed else "its loader ended before its length"
+        reason = f"its loader raised {batch!r}" if failed else "its loader ended before its length says"
         self.alarm.announce_stop(StopNotice(self.met.rank, after, reason, failed), wait=True)
 
     def stop_error(self, word: StopNotice) -> GuardError:
@@ -156,7 +156,7 @@ class EvenEpoch:
             ranks = tuple(rank for rank, start in self.starts.items() if start.when_uneven != self.mode)
             self.over = True
             raise RanksDiffer(
-                f"{self.name}: when_uneven is {' and '.join(sorted(modes))} on different ranks", ranks=ranks
+                f"{self.name}: when_uneven differs between ranks: {' and '.join(sorted(modes))}", ranks=ranks
             )
         failed = [(rank, start.first) for rank, start in self.starts.items() if start.first not in ("batch", "end")]
         if failed:
@@ -169,7 +169,7 @@ class EvenEpoch:
         if empty and len(empty) < len(self.starts) and self.mode == "pad":
             self.over = True
             raise RanksDiffer(
-                f"{self.name}: {ranks_text(empty)} has no batch at all, so there is nothing to pad with", ranks=empty
+                f"{self.name}: no batch to pad with on {ranks_text(empty)}: give every rank at least one", ranks=empty
             )
 
 

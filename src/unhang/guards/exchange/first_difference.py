@@ -41,7 +41,7 @@ def first_difference(
         place += "" if found.startswith("~") else found
         if mine in pair and node is not None:
             node = _descend(node, found)
-    return ValueDifference(place, "too deep to say more")
+    return ValueDifference(place, "nested too deeply to say more")
 
 
 def _say(node: Node | None, limits: Limits) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _at_this_level(
             return str(label)
     extra = next((label for label in theirs if label not in ours and not label.startswith("~")), None)
     return (
-        ValueDifference(place, "other parts")
+        ValueDifference(place, "different parts")
         if extra is None
         else ValueDifference(place + extra, f"only on rank {pair[1]}")
     )
@@ -95,7 +95,7 @@ def _kinds(left: dict[str, Any], right: dict[str, Any], pair: tuple[int, int]) -
 
 def _values(left: dict[str, Any], right: dict[str, Any], pair: tuple[int, int]) -> str:
     if left["shown"] == right["shown"]:
-        return f"{left['kind']} with other content"
+        return f"{left['kind']} with different content"
     return _beside(left["shown"], right["shown"], pair)
 
 

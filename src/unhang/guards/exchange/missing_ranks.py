@@ -60,8 +60,8 @@ def ranks_missing_error(
     where = called_from()
     if here.rank in missing:
         message = (
-            f"{what} at {where}: this rank ({here.rank}) came too late, the others have given up after their limit. "
-            f"Make it come earlier, or give the others a longer timeout_s."
+            f"{what} at {where}: this rank ({here.rank}) came too late, after the other ranks timed out. "
+            f"Make it get here earlier, or give all ranks a longer timeout_s."
         )
         late = GuardStatement("missing", guard or what, (here.rank,))
         return RanksMissing(message, ranks=missing, stacks=stacks, statement=late.line())
@@ -85,7 +85,7 @@ def ranks_missing_error(
 
 def _what_to_do(ended: list[int], branch: tuple[CodeLine, str] | None) -> str:
     if ended:
-        return f"See the output of {_ranks(ended)} first: what ended there came before this."
+        return f"See the output of {_ranks(ended)} first: what failed there failed before this."
     return f"Let every rank make this call. {_usual(branch)}"
 
 
@@ -98,8 +98,8 @@ def _usual(branch: tuple[CodeLine, str] | None) -> str:
         line, test = branch
         return f"Not every rank gets here: {line.file}:{line.line}: {test}"
     return (
-        "Usual causes: it is reached only under a test like `if rank == 0`, or these ranks left their loop earlier "
-        "(or are still in it) because they have another number of batches."
+        "Usual causes: the call is under a test like `if rank == 0`, or these ranks left their loop earlier "
+        "(or are still in it) because they have a different number of batches."
     )
 
 
@@ -115,7 +115,7 @@ def _last_seen(here: RankExchange, rank: int) -> str:
 
 def _doing(stack: str | None) -> str:
     if stack is None:
-        return "; its stack could not be had."
+        return "; its stack is not available."
     if not stack.startswith(" "):
         return f"; {stack}"
     return f"; it is now here:\n{stack}"

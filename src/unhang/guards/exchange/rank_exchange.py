@@ -94,7 +94,7 @@ class RankExchange:
             StoreLost: the ranks cannot meet any more.
         """
         if len(mine) > MAX_BYTES:
-            raise UsageError(f"{topic}: {len(mine)} bytes to tell all ranks; {MAX_BYTES} at most")
+            raise UsageError(f"{topic}: {len(mine)} bytes are too many to send to all ranks; at most {MAX_BYTES}")
         base = self._enter(topic, mine)
         if self._came(base, 1) == self.world_size:
             settled = self._settle(base)
@@ -290,7 +290,7 @@ def current_exchange() -> RankExchange | None:
     a child forked after the first meeting.
 
     Raises:
-        StoreLost: the default group has no store (MPI): its ranks cannot meet out of band.
+        StoreLost: the default group has no store (MPI): guards need one to exchange messages.
     """
     global _known  # noqa: PLW0603 - one a process, like the default group itself
     dist = sys.modules.get("torch.distributed")  # a program that did not load it has no group
@@ -306,7 +306,7 @@ def current_exchange() -> RankExchange | None:
         if group.size() == 1 or type(unwrap_prefixes(store)).__name__ == "FakeStore":
             return None
         if store is None:
-            raise StoreLost("the default group has no store (backend mpi): its ranks cannot meet out of band")
+            raise StoreLost("the default group has no store (backend mpi): guards need one to exchange messages")
         here = RankExchange(store, group.rank(), group.size())
         here.open(store_address(store))
         _known = (weakref.ref(group), here)
