@@ -57,8 +57,7 @@ class Certainty(str, enum.Enum):
 
 
 class Grade(enum.Enum):
-    """What a signal rests on. What each means, which is the stronger and how certain it may make a finding:
-    ``knowledge/reasoning/grades.toml``."""
+    """What a signal rests on; meaning, order and the certainty each allows: ``knowledge/reasoning/grades.toml``."""
 
     KERNEL = "kernel"
     RECORD = "record"
@@ -298,6 +297,7 @@ class PassedCheck:
 
     check: str
     what: Text
+    detail: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ def _run_within_limit(name: str, limit_s: float, work: Callable[[], None]) -> No
     _join(thread, limit_s)
     what = say("The rest of the check {check}", check=name)
     if thread.is_alive():
-        because = say("it did not come back in {seconds:.0f} s", seconds=limit_s)
+        because = say("no answer within {seconds:.0f} s", seconds=limit_s)
         return NotChecked(what, because, f"unhang check --only {name}", check=name)
     if trouble:
         gap = NotChecked.after(trouble[0], what)

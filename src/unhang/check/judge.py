@@ -71,7 +71,7 @@ def _ask(risk: Risk, situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - the boundary of one question
-        gap = NotChecked.after(error, say("the question {name}", name=risk.name))
+        gap = NotChecked.after(error, say("the check {name}", name=risk.name))
         yield replace(gap, check=risk.check)
 
 

@@ -180,10 +180,13 @@ def print_check_verdict(verdict: Verdict, form: Format, lang: str | None, *, red
 
         sys.stdout.write(to_json(verdict, lang=resolve_language(lang) if lang else "en", redactor=redactor))
         return
+    import logging
+
     from unhang.cli.output.answer import give_layout
     from unhang.report.check_text import check_layout
     from unhang.report.layout.text_layout import width_of
     from unhang.report.localizer import Localizer
 
-    layout = check_layout(verdict, Localizer(resolve_language(lang), redactor), width_of(sys.stdout))
+    details = logging.getLogger("unhang").isEnabledFor(logging.DEBUG)
+    layout = check_layout(verdict, Localizer(resolve_language(lang), redactor), width_of(sys.stdout), details=details)
     give_layout(layout, form.value)

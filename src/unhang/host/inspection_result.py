@@ -25,7 +25,7 @@ class InspectionResult(Generic[Found]):
     """The exact command that would settle it; empty when there is none."""
 
 
-NOT_INSPECTED: InspectionResult[Any] = InspectionResult(because=say("it was not asked for"))
+NOT_INSPECTED: InspectionResult[Any] = InspectionResult(because=say("it was not requested"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ class Machine:
             os.killpg(process.pid, signal.SIGKILL)
             _reap(process)
             return InspectionResult(
-                because=say("{command} did not answer in {seconds:.0f} s", command=words[0], seconds=limit_s),
+                because=say("{command} did not answer within {seconds:.0f} s", command=words[0], seconds=limit_s),
                 how=shlex.join(words),
             )
         return InspectionResult(CommandOutput(out[:MAX_BYTES].decode("utf-8", "replace"), process.returncode))

@@ -56,17 +56,17 @@ def read_program_source(machine: Machine, command: tuple[str, ...]) -> Inspectio
 def _read(machine: Machine, command: tuple[str, ...]) -> InspectionResult[ProgramSource]:
     launch = parse_command(command)
     if not command:
-        because = say("no command was given, so nothing tells which program will be started")
+        because = say("no command was given, so the program is not known")
         return InspectionResult(because=because, how="unhang check -- torchrun --nproc-per-node 8 train.py")
     program = program_in_launch(launch)
     if not program:
-        because = say("which script {program} starts was not followed", program=launch.program or command[0])
+        because = say("unhang did not find the script that {program} starts", program=launch.program or command[0])
         return InspectionResult(because=because, how="unhang check -- torchrun --nproc-per-node 8 SCRIPT.py")
     folders = FolderListing(machine)
     start = find_launch_entry(folders, program, command, machine.environment)
     if not start.script:
         refused = machine.read(folders.absolute(program)).because if program.endswith(".py") else None
-        return InspectionResult(because=refused or say("{path} is not there", path=program))
+        return InspectionResult(because=refused or say("{path} does not exist", path=program))
     configuration, unread = configuration_of(machine, launch)
     return InspectionResult(_source(folders, start, launch, configuration, unread=unread is not None))
 

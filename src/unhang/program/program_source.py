@@ -25,7 +25,8 @@ class UntakenBranch:
 
 @dataclass(frozen=True, slots=True)
 class ProcessGroupTimeout:
-    """A call that makes a process group. ``seconds``: None where it gives no limit or one that only running tells."""
+    """A call that makes a process group. ``seconds``: None where it gives no limit (``default_s`` then) or an unknown
+    one."""
 
     call: str
     source: Source
@@ -35,6 +36,7 @@ class ProcessGroupTimeout:
     seconds: float | None
     guarded: bool = False
     """Only where there is no group yet: below a test of ``is_initialized``."""
+    default_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ _OF_SETTINGS = ("environment", "timers", "devices")
 _MARKS = {Severity.STOPS: ("✗", "bold red"), Severity.SLOWS: ("!", "bold yellow"), Severity.NOTE: ("·", "dim")}
 
 
-def check_layout(verdict: Verdict, localizer: Localizer, width: int) -> TextLayout:
-    """All of a check's ``verdict`` on one sheet."""
+def check_layout(verdict: Verdict, localizer: Localizer, width: int, *, details: bool = False) -> TextLayout:
+    """A check's ``verdict`` on one sheet; of what is fine its ``details`` only where they are asked for."""
     layout = TextLayout(width)
     style = "bold green" if verdict.status is Status.HEALTHY else "bold yellow"
     head = Styled(localizer.say(labels.STATUS[verdict.status]), style)
@@ -27,24 +27,26 @@ def check_layout(verdict: Verdict, localizer: Localizer, width: int) -> TextLayo
         _finding(layout, finding, localizer)
     _block(layout, verdict, localizer)
     _gaps(layout, verdict, localizer)
-    _passed_checks(layout, verdict, localizer)
+    _passed_checks(layout, verdict, localizer, details=details)
     return layout
 
 
 def _headline(verdict: Verdict, localizer: Localizer) -> str:
-    stops = sum(finding.severity is Severity.STOPS for finding in verdict.findings)
-    slows = sum(finding.severity is Severity.SLOWS for finding in verdict.findings)
-    if stops and slows:
-        text = say("Would stop this job: {stops}. Would slow it: {slows}.", stops=stops, slows=slows)
-    elif stops:
-        text = say("Would stop this job: {stops}.", stops=stops)
-    elif slows:
-        text = say("Would slow this job: {slows}.", slows=slows)
-    elif verdict.status is Status.UNKNOWN:
-        text = say("Nothing was found, and not enough could be looked at to say that the job will run well.")
-    else:
-        text = say("Nothing found that would stop or slow this job.")
-    return localizer.say(text)
+    stops, slows, notes = (sum(one.severity is weight for one in verdict.findings) for weight in Severity)
+    if verdict.lead is None:
+        fine = say("Nothing found that would stop or slow this job.")
+        unsure = say("No problem found, but too little could be checked to say that the job will run well.")
+        return localizer.say(unsure if verdict.status is Status.UNKNOWN else fine)
+    count = stops or slows
+    text = localizer.say(say("1 problem") if count == 1 else say("{count} problems", count=count))
+    text += localizer.say(say(" would stop this job") if stops else say(" would slow this job"))
+    text += localizer.say(say(", {count} would slow it", count=slows)) if stops and slows else ""
+    text += localizer.parenthesized(localizer.say(say("and {count} to look at", count=notes))) if notes else ""
+    worst = localizer.line(localizer.say(verdict.lead.summary))
+    place = localizer.clean(verdict.lead.subject if verdict.lead.where is not None else _place(verdict.lead))
+    if place not in worst:
+        worst = localizer.say(say("{worst}, {place}", worst=worst, place=place))
+    return text + localizer.colon + worst
 
 
 def _finding(layout: TextLayout, finding: Finding, localizer: Localizer) -> None:
@@ -73,24 +75,23 @@ def _place(finding: Finding) -> str:
 
 
 def _block(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
-    if verdict.suggested is None:
-        return
-    layout.heading(localizer.say(say("Paste this instead")))
-    layout.verbatim(localizer.clean(verdict.suggested.text))
+    if verdict.suggested is not None:
+        layout.heading(localizer.say(say("Paste this instead")))
+        layout.verbatim(localizer.clean(verdict.suggested.text))
 
 
 def _gaps(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
-    if not verdict.not_checked:
-        return
-    layout.heading(localizer.say(say("Could not look")))
+    if verdict.not_checked:
+        layout.heading(localizer.say(say("Not checked")))
     for item in verdict.not_checked:
         write_gap(layout, item, localizer, "? ")
 
 
-def _passed_checks(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
-    if not verdict.checked:
-        return
-    layout.heading(localizer.say(say("Fine")))
+def _passed_checks(layout: TextLayout, verdict: Verdict, localizer: Localizer, *, details: bool) -> None:
+    hidden = not details and any(item.detail for item in verdict.checked)
+    if verdict.checked:
+        layout.heading(localizer.say(say("Fine")), localizer.say(say("details: --verbose")) if hidden else "")
     for check, items in groupby(sorted(verdict.checked, key=lambda item: item.check), key=lambda item: item.check):
-        said = localizer.say(say("; ")).join(localizer.say(item.what) for item in items)
-        layout.paragraph(f"{check}{localizer.colon}{said}", lead="✓ ")
+        shown = [localizer.say(item.what) for item in items if details or not item.detail]
+        said = localizer.colon + localizer.say(say("; ")).join(shown) if shown else ""
+        layout.paragraph(check + said, lead="✓ ")

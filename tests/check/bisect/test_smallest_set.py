@@ -206,7 +206,7 @@ def test_of_the_settings_that_are_there_the_needed_one_is_kept() -> None:
     assert [dict(one.set) for one in result.kept] == [{"NCCL_P2P_DISABLE": ""}]
     said = verdict_of(result, "h1")
     assert [finding.severity for finding in said.findings] == [Severity.NOTE]
-    assert any("NCCL_P2P_DISABLE set here is needed" in str(item.what) for item in said.checked)
+    assert any("NCCL_P2P_DISABLE is set here and needed" in str(item.what) for item in said.checked)
 
 
 def test_all_of_them_may_be_needed() -> None:

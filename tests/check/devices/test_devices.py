@@ -167,14 +167,14 @@ def test_where_all_ways_are_alike_nothing_is_better() -> None:
 def test_where_nvidia_smi_tells_no_ways_the_bus_tells_the_processors() -> None:
     cards = [card(i) for i in range(4)]
     bus = PciCards(tuple(PciCard(one.bus, "nvidia", True, one.index // 2) for one in cards))
-    blind = {CardTopology: InspectionResult(because=say("nvidia-smi does not tell"), how="nvidia-smi topo -m")}
+    blind = {CardTopology: InspectionResult(because=say("nvidia-smi does not show it"), how="nvidia-smi topo -m")}
     here = situation(cards, ("1", "2"), facts=(bus,))
 
     verdict = judge([replace(here, results={**here.results, **blind})], ["topology"])
 
     (found,) = verdict.findings
     assert found.remedies[0].set == {"CUDA_VISIBLE_DEVICES": "0,1"}
-    assert "How the cards reach each other" in {str(gap.what) for gap in verdict.not_checked}
+    assert "How the cards are connected" in {str(gap.what) for gap in verdict.not_checked}
     unknown = PciCards((PciCard(cards[0].bus, "nvidia", True, 0),))
     assert findings(situation(cards, ("1", "2"), facts=(unknown,))) == ()
 
@@ -203,7 +203,7 @@ def test_a_node_with_fewer_cards_is_named() -> None:
     (found,) = findings(*nodes)
 
     assert (found.nodes, found.severity) == (("h2",), Severity.STOPS)
-    assert "h2 has 3 × NVIDIA L20, the others have 4 × NVIDIA L20" in str(found.summary)
+    assert "h2 has 3 × NVIDIA L20, the other nodes have 4 × NVIDIA L20" in str(found.summary)
 
 
 def test_a_node_with_other_cards_slows() -> None:

@@ -81,7 +81,7 @@ def test_the_shorter_limit_of_later_steps_comes_first(tmp_path: Path) -> None:
 
     verdict = ask(tmp_path, "torchrun -m torchtitan.train --job.config_file t.toml")
 
-    assert "comm.train_timeout_seconds comes first: 100 s" in str(verdict.checked[0].what)
+    assert "first timeout: 100 s (the default of comm.train_timeout_seconds)" in str(verdict.checked[0].what)
 
 
 @pytest.mark.parametrize("value", ["", "soon", "-1", "nan", "inf", "1h", "1e400"])
@@ -96,7 +96,7 @@ def test_programs_that_tell_nothing(source: str, tmp_path: Path) -> None:
     verdict = ask(tmp_path, "torchrun t.py", source)
 
     assert verdict.findings == ()
-    assert "init_process_group(timeout=) comes first: 600 s" in str(verdict.checked[0].what)
+    assert "first timeout: 600 s (the default of init_process_group(timeout=))" in str(verdict.checked[0].what)
 
 
 PROGRAMS = sorted(Path(__file__).with_name("programs").iterdir())
@@ -112,7 +112,7 @@ def test_limits_are_read_wherever_the_launch_leads(folder: Path, monkeypatch: py
     said = [str(line.what) for line in ask(folder, command).checked]
 
     assert [line for line in said if in_force in line] != [], said
-    assert [line for line in said if " comes first: " in line and in_force not in line] == []
+    assert [line for line in said if "first timeout: " in line and in_force not in line] == []
 
 
 def test_a_limit_that_only_running_tells_is_named(tmp_path: Path) -> None:
@@ -158,4 +158,4 @@ def test_where_the_trainer_may_be_first_its_limit_counts(tmp_path: Path, program
 
     verdict = ask(tmp_path, "torchrun t.py sft.yaml", program)
 
-    assert ["5.7 years: a stall would never be ended" in str(one.summary) for one in verdict.findings] == [True]
+    assert ["5.7 years: a stall would never end" in str(one.summary) for one in verdict.findings] == [True]

@@ -57,7 +57,7 @@ def test_the_release_that_helped_and_its_neighbours_are_not_reported(release: st
 def test_the_release_that_helped_is_named_as_such() -> None:
     said = [str(line.what) for line in ask(transformers="4.49.0").checked]
 
-    assert any("4.49.0 is the one to go back to from 4.50.0" in line for line in said)
+    assert any("4.49.0 is the release to go back to from 4.50.0" in line for line in said)
 
 
 def test_a_defect_that_a_release_fixed_sends_older_ones_there_and_never_it_itself() -> None:

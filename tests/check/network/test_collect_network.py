@@ -104,7 +104,7 @@ def test_localhost_is_no_place_for_two_nodes_to_meet() -> None:
     meeting = point(("python", "train.py"), MASTER_ADDR="localhost", MASTER_PORT="0")
 
     assert [
-        "each node finds itself" in str(one.summary)
+        "each node connects to itself" in str(one.summary)
         for one in findings({RendezvousEndpoint: InspectionResult(meeting)})
     ] == [True]
 
@@ -146,4 +146,4 @@ def test_what_only_running_tells_is_not_looked_up(name: str) -> None:
     found = resolve_host(Machine(), name)
 
     assert found.found is None
-    assert "only running tells" in str(found.because)
+    assert "known only at run time" in str(found.because)

@@ -91,11 +91,11 @@ def test_the_roce_entry_nccl_would_use(gids: tuple[Gid, ...], values: dict[str, 
     ("gids", "values", "wrong"),
     [
         (GIDS, {}, None),
-        (GIDS, {"NCCL_IB_GID_INDEX": "7"}, "empty entry"),
-        (GIDS, {"NCCL_IB_GID_INDEX": "1"}, "own link"),
+        (GIDS, {"NCCL_IB_GID_INDEX": "7"}, "empty GID"),
+        (GIDS, {"NCCL_IB_GID_INDEX": "1"}, "link-local"),
         (GIDS, {"NCCL_IB_GID_INDEX": "2"}, "RoCE v1"),
-        (GIDS[:2], {}, "own link"),
-        ((), {}, "No RoCE address"),
+        (GIDS[:2], {}, "link-local"),
+        ((), {}, "No usable RoCE address"),
     ],
 )
 def test_a_roce_entry_that_does_not_lead_to_other_nodes(

@@ -57,4 +57,4 @@ def test_the_second_try_is_told() -> None:
     said = judge([NodeInspection("h1", results={ProbeResult: InspectionResult(probed)})], ["probe"])
 
     assert said.findings == ()
-    assert any("a first try did not finish within 5 s" in str(item.what) for item in said.checked)
+    assert any("the first attempt did not finish within 5 s" in str(item.what) for item in said.checked)

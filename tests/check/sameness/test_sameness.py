@@ -360,7 +360,7 @@ def test_parameters_of_another_shape_stop_the_job_and_other_values_are_a_note() 
     sharded = after(*(start(n, parameters=parameters("sharded", f"float32[{n}]")) for n in range(2)))
 
     assert shapes.severity.value == "stops"
-    assert "head.weight float32[4] beside head.weight float32[5]" in str(shapes.because[1])
+    assert "head.weight float32[4] vs. head.weight float32[5]" in str(shapes.because[1])
     assert values.severity.value == "note"
     assert sharded.findings == ()
     assert any("parameters" in str(gap.what) for gap in sharded.not_checked)

@@ -102,7 +102,7 @@ def test_a_healthy_folder_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
     assert seen.bytes_written <= collect_storage.MAX_BYTES
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
     assert all(finding.severity is Severity.NOTE for finding in verdict.findings)
-    assert any("are gone again" in str(checked.what) for checked in verdict.checked)
+    assert any("removed again" in str(checked.what) for checked in verdict.checked)
 
 
 def test_folders_come_from_the_command_its_files_and_the_environment(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_read_only_file_system_stops_a_job_that_writes_there_and_none_that_rea
         _, writes = asked(PlannedJob(("torchrun", "t.py", "--output_dir", str(folder))))
         _, reads = asked(PlannedJob(("torchrun", "t.py", "--data_dir", str(folder))))
 
-    assert any("may not be written" in str(finding.summary) for finding in of(writes, folder))
+    assert any("is not writable" in str(finding.summary) for finding in of(writes, folder))
     assert not of(reads, folder)
 
 
@@ -235,7 +235,7 @@ def test_a_frozen_file_system_is_named_and_costs_its_limit_only(
 
     assert [one.step for one in seen.measured if one.hung] == ["appends"]
     assert frozen, "it waited until the disk thawed"
-    assert any("does not answer" in str(finding.summary) for finding in of(verdict, folder))
+    assert any("does not respond" in str(finding.summary) for finding in of(verdict, folder))
     assert left == ["lost+found"]
 
 
@@ -348,7 +348,7 @@ def test_of_a_checkpoint_only_what_fits_into_the_limit_is_said_for_nobody_has_to
 
     assert short.findings == ()
     assert [str(gap.because) for gap in short.not_checked] == [
-        "it writes 7.1 GB there in the 10 s that they wait; how large a checkpoint is, only a saved one tells"
+        "it can write 7.1 GB there in the 10 s that they wait; the checkpoint's size is not known yet"
     ]
     assert judgement(measured, limit_s=600).not_checked == ()
 

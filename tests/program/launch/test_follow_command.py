@@ -63,7 +63,7 @@ def test_a_program_that_is_run_elsewhere(tmp_path: Path) -> None:
     way = follow(tmp_path, {}, *shlex.split("python submit.py --gpus 8 -- torchrun --nproc_per_node 8 t.py"))
 
     assert (way.launch.launcher, way.launch.processes) == ("torchrun", 8)
-    assert any("python submit.py has the program run elsewhere" in note for note in way.notes)
+    assert any("python submit.py runs the program elsewhere" in note for note in way.notes)
 
 
 def test_a_batch_job(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_manifest_of_kubernetes(tmp_path: Path) -> None:
     assert (way.environment["NCCL_DEBUG"], way.environment["NCCL_P2P_DISABLE"]) == ("INFO", "1")
     assert way.told.image == "image: reg/i:1"
     assert "TOKEN" in way.told.unknown
-    assert "job.yaml:None --master_addr $MASTER_ADDR: the operator of the cluster sets it" in way.notes
+    assert "job.yaml:None --master_addr $MASTER_ADDR: the cluster's operator sets it" in way.notes
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_another_configuration_by_name(tmp_path: Path) -> None:
 def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
     results = looked(tmp_path, HYDRA, "python", "train.py", "model=huge")
 
-    assert str(results[Configuration].because) == "conf/model/huge.yaml is not there"
+    assert str(results[Configuration].because) == "conf/model/huge.yaml does not exist"
 
 
 @pytest.mark.parametrize(

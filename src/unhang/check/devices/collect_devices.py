@@ -91,7 +91,7 @@ def _xids(machine: Machine) -> InspectionResult[XidHistory]:
     if output.found is None or output.found.code:
         output = machine.command(("journalctl", "-k", "-b", "--no-pager", "-q", "-o", "short-iso", "-g", "NVRM: Xid"))
     if output.found is None or output.found.code:
-        because = result.because or say("the kernel log may not be read")
+        because = result.because or say("the kernel log is not readable")
         return InspectionResult(because=because, how="sudo dmesg -T | grep -i xid")
     lines = ((line, find_xid(line)) for line in output.found.text.splitlines())
     found = [Xid(told.bus, told.code, line.strip()) for line, told in lines if told is not None]
@@ -124,5 +124,5 @@ def _tool_answer(machine: Machine, name: str) -> Text:
     tools = {"AMD": ("rocm-smi", "--showpids"), "Intel": ("xpu-smi", "discovery"), "Gaudi": ("hl-smi",)}
     output = machine.command(tools[name])
     if output.found is None:
-        return output.because or say("there is no {tool}", tool=tools[name][0])
+        return output.because or say("{tool} is not installed", tool=tools[name][0])
     return say("{tool} fails", tool=tools[name][0]) if output.found.code else say("{tool} answers", tool=tools[name][0])

@@ -78,7 +78,7 @@ def _told(found: Found | None, how: str, said: str = "") -> InspectionResult[Fou
     if found is not None:
         return InspectionResult(found)
     first = said.strip().split("\n")[0][:200]
-    because = say("nvidia-smi says: {said}", said=first) if first else say("nvidia-smi does not tell")
+    because = say("nvidia-smi says: {said}", said=first) if first else say("nvidia-smi does not show it")
     return InspectionResult(because=because, how=how)
 
 
@@ -98,7 +98,7 @@ def _nvlink(
         return
     manager = _service(service)
     blind = not manager and not states
-    because = say("neither systemd nor the cards tell whether it runs") if blind else None
+    because = say("neither systemd nor the GPUs show whether it is running") if blind else None
     found = NvlinkFabric(manager, states, _last_error(machine))
     yield NvlinkFabric, InspectionResult(found, because, "systemctl status nvidia-fabricmanager" if blind else "")
 
@@ -130,10 +130,10 @@ def _last_error(machine: Machine) -> str:
 def _access_control(output: InspectionResult[CommandOutput], pci: PciCards) -> InspectionResult[AccessControl]:
     how = "sudo lspci -D -vvv | grep -e '^[0-9a-f]' -e ACSCtl"
     if output.found is None:
-        return InspectionResult(because=output.because or say("there is no lspci"), how=how)
+        return InspectionResult(because=output.because or say("lspci is not installed"), how=how)
     bridges, readable = redirecting_bridges(output.found.text, [card.bus for card in pci.of("nvidia")])
     if not readable and not bridges:
-        return InspectionResult(because=say("lspci may not read the bridges' settings"), how=how)
+        return InspectionResult(because=say("lspci has no permission to read the bridge settings"), how=how)
     return InspectionResult(AccessControl(bridges))
 
 

@@ -77,7 +77,7 @@ def query_health(machine: Machine) -> InspectionResult[CardHealth]:
     remapping = {row[0]: _remapping(row[1], row[2]) for row in _rows(rows, 3)}
     if not told and not remapping:
         return InspectionResult(
-            because=say("nvidia-smi answers no such query here"), how="nvidia-smi -q -d PERFORMANCE,ROW_REMAPPER"
+            because=say("nvidia-smi does not support this query here"), how="nvidia-smi -q -d PERFORMANCE,ROW_REMAPPER"
         )
     return InspectionResult(CardHealth(slowed, {uuid: state for uuid, state in remapping.items() if state}))
 

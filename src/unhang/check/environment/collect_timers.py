@@ -24,14 +24,14 @@ from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProcessGroupTimeout
 from unhang.program.settings.configuration_files import configuration_of
 from unhang.program.settings.job_values import job_values
-from unhang.program.settings.process_group_timeouts import GROUP_CALLS, TRAINER_ARGUMENT
+from unhang.program.settings.process_group_timeouts import GROUP_CALLS, NCCL_DEFAULT_S, TRAINER_ARGUMENT
 from unhang.sentences import Text, say
 
 NAME = "timers"
 LIMIT_S = READING_LIMIT_S
 """It reads the program, unless another check has done so."""
 NEEDS = ("environment", "versions", "configuration")
-NCCL_DEFAULT_S, TRAINER_DEFAULT_S, HEARTBEAT_DEFAULT_S = 600.0, 1800.0, 480.0
+TRAINER_DEFAULT_S, HEARTBEAT_DEFAULT_S = 1800.0, 480.0
 # Keys of arguments and files: kind of timer, seconds in one of its units.
 _KEYS: Mapping[str, tuple[str, float]] = {
     "ddp_timeout": ("collective", 1),
@@ -108,13 +108,14 @@ def _of_program(machine: Machine, plan: PlannedJob, launch: Launch) -> _Program:
     makes_first = False
     for one in result.found.limits:
         itself = one.call in _MAKE_IT_THEMSELVES and not one.guarded
-        seconds = one.seconds if one.given or not itself else NCCL_DEFAULT_S
+        seconds = one.seconds if one.given or not itself else one.default_s
         makes_first |= itself and seconds is not None
         if one.given and one.seconds is None:
             unknown.append(one)
         if seconds is not None and one.call not in GROUP_CALLS:
             name = one.call if one.call == TRAINER_ARGUMENT else f"{one.call}(timeout=)"
-            timers.append(Timer("collective", seconds, name, Evidence(one.source, one.line_text)))
+            evidence = Evidence(one.source, one.line_text)
+            timers.append(Timer("collective", seconds, name, evidence, default=not one.given))
         elif one.call in GROUP_CALLS and not one.given:
             without.append(Evidence(one.source, one.line_text))
     return _Program(tuple(timers), tuple(without), makes_first, _not_known(unknown))
@@ -124,7 +125,7 @@ def _not_known(unknown: Sequence[ProcessGroupTimeout]) -> Text | None:
     if not unknown:
         return None
     told = "; ".join(f"{one.call}(timeout={one.given}) ({one.source.path}:{one.source.line})" for one in unknown[:3])
-    return say("only running tells the limit of {calls}", calls=told)
+    return say("the timeout is known only at run time: {calls}", calls=told)
 
 
 def _defaults(timers: list[Timer], launch: Launch, configuration: Configuration) -> Iterator[Timer]:

@@ -60,7 +60,7 @@ def _assume(plan: PlannedJob, found: _Found) -> None:
 
 def _no_torch(machine: Machine, found: _Found) -> Text:
     if "torch" not in found.allowed:
-        return say("torch is not installed beside unhang") if machine.site is None else say("torch is not installed")
+        return say("torch is not installed with unhang") if machine.site is None else say("torch is not installed")
     allowed, place = found.allowed.pop("torch")
     return say("torch is not installed, and {place} allows {allowed}", place=place, allowed=allowed)
 

@@ -52,7 +52,8 @@ class Timer:
     name: str
     """The knob: ``ddp_timeout``, ``init_process_group(timeout=)``, …"""
     evidence: Evidence | None = None
-    """Where somebody set it; None for a default."""
+    """Where somebody set it, or the call whose default it is."""
+    default: bool = False
 
 
 @dataclass(frozen=True, slots=True)

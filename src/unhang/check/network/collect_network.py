@@ -104,10 +104,10 @@ def _firewall(machine: Machine) -> InspectionResult[Firewall]:
     if rules.found is None and rules.because is None:
         tables = machine.command(["nft", "list", "ruleset"])
         if tables.found is None or tables.found.code:
-            return InspectionResult(because=say("neither iptables nor nft answers"), how="sudo nft list ruleset")
+            return InspectionResult(because=say("neither iptables nor nft works here"), how="sudo nft list ruleset")
         return InspectionResult(Firewall({}, {}, tuple(_DROPPING.findall(tables.found.text)), _listening(machine)))
     if rules.found is None or rules.found.code:
-        return InspectionResult(because=rules.because or say("only root may read the rules"), how="sudo iptables -S")
+        return InspectionResult(because=rules.because or say("reading the rules needs root"), how="sudo iptables -S")
     tables = machine.command(["nft", "list", "ruleset"])
     chains: dict[str, list[str]] = {}
     for match in _RULE.finditer(rules.found.text):
@@ -174,7 +174,7 @@ def interfaces_of(machine: Machine) -> InspectionResult[Interfaces]:
     default = {fields[0] for fields in _routes(machine) if fields[1] == fields[7] == "00000000"}
     found = _from_ip(machine, default) or tuple(_from_files(machine, default))
     if not found:
-        return InspectionResult(because=say("neither ip nor /sys/class/net tells the interfaces"), how="ip addr")
+        return InspectionResult(because=say("neither ip nor /sys/class/net lists the interfaces"), how="ip addr")
     return InspectionResult(Interfaces(tuple(sorted(found, key=lambda one: one.index))))
 
 

@@ -68,7 +68,7 @@ def resolve_host(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Ins
     if address_of(name) is not None:
         return InspectionResult((name,))
     if _HOST.fullmatch(name) is None:
-        return InspectionResult(because=say("{name} is no name of a host: only running tells", name=name))
+        return InspectionResult(because=say("{name} is not a hostname: it is known only at run time", name=name))
     result = machine.command(["getent", "ahosts", name], limit_s)
     if result.because is not None:
         return InspectionResult(because=result.because, how=result.how)
@@ -80,7 +80,7 @@ def resolve_host(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Ins
     return (
         InspectionResult(found)
         if found
-        else InspectionResult(because=say("there is no getent"), how=f"getent ahosts {name}")
+        else InspectionResult(because=say("getent is not installed"), how=f"getent ahosts {name}")
     )
 
 

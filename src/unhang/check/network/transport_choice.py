@@ -49,7 +49,7 @@ def nccl_choice(interfaces: Interfaces, settings: JobEnvironment, nccl: str | No
     spec = settings.value("NCCL_SOCKET_IFNAME") or ""
     if len(spec) > 1:
         found = _matching(spec, usable, family)
-        why = say("NCCL_SOCKET_IFNAME={value} asks for it", value=spec)
+        why = say("NCCL_SOCKET_IFNAME={value} selects it", value=spec)
         return InterfaceChoice(found, _address(found, family), why, "NCCL_SOCKET_IFNAME")
     for number, step in enumerate(order.steps):
         found = _matching(step, usable, family)
@@ -64,17 +64,17 @@ def gloo_choice(interfaces: Interfaces, settings: JobEnvironment, host: HostName
     if spec:
         names = [name for name in spec.split(",") if name]
         found = tuple(one for name in names if (one := interfaces.named(name)) is not None and one.addresses)
-        why = say("GLOO_SOCKET_IFNAME={value} asks for it", value=spec)
+        why = say("GLOO_SOCKET_IFNAME={value} selects it", value=spec)
         return InterfaceChoice(
             found if len(found) == len(names) else (), _address(found, None), why, "GLOO_SOCKET_IFNAME"
         )
     for text in host.addresses if host is not None else ():
         one = interfaces.with_address(text)
         if one is not None and host is not None:
-            why = say("the node's name {name} resolves to {address}", name=host.name, address=text)
+            why = say("the hostname {name} resolves to {address}", name=host.name, address=text)
             return InterfaceChoice((one,), Address(text, 0), why)
     loopback = tuple(one for one in interfaces.all if one.kind == "loopback")
-    why = say("the node's name does not resolve to an address of this node, and torch falls back to 127.0.0.1")
+    why = say("the hostname does not resolve to an address of this node, so torch falls back to 127.0.0.1")
     return InterfaceChoice(loopback[:1], Address("127.0.0.1", 8), why)
 
 
@@ -111,10 +111,10 @@ def _address(found: Sequence[NetworkInterface], family: int | None) -> Address |
 def _reason(step: str, number: int) -> Text:
     if step.startswith("^"):
         names = ", ".join(step[1:].split(","))
-        return say("it is the first one that is not called {names}…", names=names)
+        return say("it is the first whose name does not start with {names}", names=names)
     if number == 0:
-        return say("names that begin with {prefix} come first", prefix=step)
-    return say("nothing but {prefix} is left", prefix=step)
+        return say("names that start with {prefix} come first", prefix=step)
+    return say("only {prefix} is left", prefix=step)
 
 
 def used_ports(ports: Sequence[RdmaPort], settings: JobEnvironment) -> list[RdmaPort]:

@@ -45,7 +45,7 @@ def exchange_answers(
     if folder is not None:
         return _through_folder(task, answer, folder, limit_s)
     if not os.environ.get("MASTER_ADDR") or not os.environ.get("MASTER_PORT", "").isdecimal():
-        because = say("there is no place to meet: neither --dir nor MASTER_ADDR and MASTER_PORT")
+        because = say("the ranks have no place to meet: give --dir, or MASTER_ADDR and MASTER_PORT")
         return GatheredAnswers({task.rank: answer}, because)
     return _through_store(task, answer, limit_s)
 
@@ -57,7 +57,7 @@ def _through_folder(task: LauncherTask, answer: bytes, folder: Path, limit_s: fl
             return GatheredAnswers(_ask(task, answer, folder, limit_s))
         if _answer(task, answer, folder, limit_s):
             return None
-        return GatheredAnswers({task.rank: answer}, say("rank 0 did not ask in {seconds:.0f} s", seconds=limit_s))
+        return GatheredAnswers({task.rank: answer}, say("rank 0 did not ask within {seconds:.0f} s", seconds=limit_s))
     except OSError as error:
         because = say("{folder} cannot be used: {reason}", folder=str(folder), reason=error.strerror or str(error))
         return GatheredAnswers({task.rank: answer}, because)
@@ -103,7 +103,7 @@ def _through_store(task: LauncherTask, answer: bytes, limit_s: float) -> Gathere
     try:
         from unhang.check.probe.rendezvous import LauncherRank, ProbeStore
     except ImportError:
-        because = say("torch is not installed beside unhang, so that ranks meet in a folder only (--dir)")
+        because = say("torch is not installed with unhang, so ranks can meet only in a folder (--dir)")
         return GatheredAnswers({task.rank: answer}, because)
     seat = LauncherRank.of(task, os.environ)
     found = {task.rank: answer}
@@ -163,7 +163,7 @@ def gather_inspections(
                 gaps.append(_gap(say("Rank {rank}", rank=rank), say("{reason}", reason=str(error))))
     missing = [rank for rank in range(task.count) if rank not in met.answers]
     if missing:
-        because = met.because or say("they did not come in {seconds:.0f} s", seconds=limit_s)
+        because = met.because or say("they did not report within {seconds:.0f} s", seconds=limit_s)
         what = say("The nodes of ranks {ranks}", ranks=rank_ranges(missing))
         gaps.append(_gap(what, because))
     return _share_node_answers([found[rank] for rank in sorted(found)]), tuple(gaps)

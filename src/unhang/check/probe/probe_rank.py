@@ -146,7 +146,7 @@ class ProbeRank:
         deadline = time.monotonic() + self.job.limit_s
         while not all(work.is_completed() for work in works):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"not done after {self.job.limit_s:.0f} s")
+                raise TimeoutError(f"not finished after {self.job.limit_s:.0f} s")
         for work in works:
             work.wait()
 

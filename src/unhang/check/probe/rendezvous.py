@@ -44,9 +44,7 @@ class LauncherRank:
         """
         address, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "29500")
         if not address or not port.isdecimal():
-            raise UsageError(
-                f"{task.count} processes were started, and no MASTER_ADDR and MASTER_PORT say where to meet"
-            )
+            raise UsageError(f"{task.count} processes were started, but MASTER_ADDR and MASTER_PORT are not set")
         hosted = environment.get("TORCHELASTIC_USE_AGENT_STORE", "") == "True"
         attempt = environment.get("TORCHELASTIC_RESTART_COUNT", "0")
         return cls(task.rank, task.count, task.local_rank, address, int(port), hosted, attempt)

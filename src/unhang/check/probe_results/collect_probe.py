@@ -61,11 +61,11 @@ def probe_arguments(here: NodeInspection) -> list[str]:
 def _probed(machine: Machine, words: list[str], told: Mapping[str, str]) -> InspectionResult[ProbeResult]:
     printed = machine.program("unhang.check.probe", words, _PROBE_LIMIT_S, told)
     if printed.found is None:
-        return InspectionResult(because=printed.because or say("no probe is stored"), how=HOW)
+        return InspectionResult(because=printed.because or say("there is no stored probe"), how=HOW)
     answer = find_answer(printed.found.text)
     if answer is None:
         last = (printed.found.text.strip().splitlines() or [""])[-1]
-        return InspectionResult(because=say("the probe ended without an answer: {last}", last=last[-200:]), how=HOW)
+        return InspectionResult(because=say("the probe ended without a result: {last}", last=last[-200:]), how=HOW)
     if answer.probed is None:
         return InspectionResult(because=say("{reason}", reason=answer.refused), how=HOW)
     return InspectionResult(answer.probed)

@@ -108,13 +108,13 @@ class ProbeResult:
     """The first try did not finish and no group alone failed; what is reported here is the second."""
 
     def __post_init__(self) -> None:
-        """Raise where it tells of ranks that took no part: another process wrote it."""
+        """Raise where it contains ranks that took no part: another process wrote it."""
         groups = [group for step in self.steps for group in step.groups]
         groups += [group for one in self.rounds for group in (*one.groups, *one.failed)]
         groups += [ranks for step in self.steps for ranks in (step.finished, step.stuck, step.absent, step.wrong)]
         groups += [pair.ranks for pair in self.pairs]
         if not {rank for ranks in groups for rank in ranks} <= {*range(len(self.nodes))}:
-            raise ValueError("it tells of ranks that took no part")
+            raise ValueError("it contains ranks that took no part")
 
     @property
     def ranks(self) -> int:

@@ -64,11 +64,13 @@ class RiskRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RiskFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One family. ``gap``: the question where nobody could look; ``fine``: what is said where there is no such risk."""
+    """One family. ``gap``: the question where nobody could look; ``fine``: what is said where there is no such risk;
+    ``detail``: the same, for whoever asks for more."""
 
     risk: Mapping[str, RiskRow] = {}
     gap: Mapping[str, Phrase] = {}
     fine: Mapping[str, Phrase] = {}
+    detail: Mapping[str, Phrase] = {}
     words: Mapping[str, Phrase] = {}
     remedy: Mapping[str, RemedyRow] = {}
 
@@ -119,7 +121,8 @@ class RiskRows:
 
     def fine(self, name: str, /, **values: Any) -> PassedCheck:
         """That there is no such risk, and what was seen."""
-        return PassedCheck("", text_of(self._rows.fine[name], values))
+        row = self._rows.fine.get(name) or self._rows.detail[name]
+        return PassedCheck("", text_of(row, values), detail=name in self._rows.detail)
 
     def gap(self, name: str, result: InspectionResult[Any], /, **values: Any) -> Iterator[NotChecked]:
         """The gap that ``result`` leaves in the question ``name``; none where all was found, or nothing is there."""

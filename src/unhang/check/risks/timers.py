@@ -40,7 +40,8 @@ def limit_far_away(here: NodeInspection) -> Iterator[Answer]:
 def limit_of_subgroups(here: NodeInspection) -> Iterator[Answer]:
     """``new_group``, a device mesh and a split get the default of their class, not the limit of the first group."""
     timers = here.found(Timers) or Timers()
-    raised = next((t for t in timers.of("collective") if t.evidence is not None and t.seconds > GROUP_DEFAULT_S), None)
+    given = (timer for timer in timers.of("collective") if timer.evidence is not None and not timer.default)
+    raised = next((timer for timer in given if timer.seconds > GROUP_DEFAULT_S), None)
     if raised is None or raised.evidence is None:
         return
     for call in timers.groups_without:
@@ -93,7 +94,8 @@ def limits_in_order(here: NodeInspection) -> Iterator[Answer]:
         return
     first = limits[0]
     if not ends or ends[0].seconds >= first.seconds:
-        yield ROWS.fine("limits-in-order", name=first.name, seconds=first.seconds)
+        row = "limits-by-default" if first.default or first.evidence is None else "limits-in-order"
+        yield ROWS.fine(row, name=first.name, seconds=first.seconds)
         return
     yield ROWS.risk(
         "scheduler-comes-first",

@@ -64,7 +64,7 @@ def _written(result: InspectionResult[Any]) -> msgspec.Raw:
     try:
         return msgspec.Raw(msgspec.msgpack.encode(result, enc_hook=str))
     except OverflowError:  # somebody's configuration holds a number of more than 64 bits
-        because = say("it holds a number that is too large to be sent")
+        because = say("it contains a number too large to send")
         return msgspec.Raw(msgspec.msgpack.encode(InspectionResult(because=because)))
 
 
@@ -88,9 +88,9 @@ def _read(raw: msgspec.Raw, kind: type) -> InspectionResult[Any]:
     result: InspectionResult[Any] = msgspec.msgpack.decode(raw, type=InspectionResult[kind])  # type: ignore[valid-type]
     for value in _inside(result):
         if isinstance(value, Text) and not _can_be_said(value):
-            raise ValueError("a sentence that cannot be said")
+            raise ValueError("a sentence with missing values")
         if isinstance(value, float) and math.isnan(value):
-            raise ValueError("a number that is none")
+            raise ValueError("a value that is not a number")
     return result
 
 

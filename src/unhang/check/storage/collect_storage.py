@@ -47,7 +47,7 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
             storage = replace(storage, places=tuple(places))
             yield Storage, InspectionResult(storage)
     if not places:
-        yield Storage, InspectionResult(because=say("nothing is stored about its folders"))
+        yield Storage, InspectionResult(because=say("the stored machine has no data about its folders"))
     for step, folder, device in _steps(places):
         if time.monotonic() > ends:
             storage = replace(storage, left=tuple(dict.fromkeys((*storage.left, folder))))

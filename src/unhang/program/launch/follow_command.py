@@ -44,8 +44,8 @@ def follow_command(machine: Machine, plan: PlannedJob) -> tuple[Machine, Planned
         for start in _find_starts(session, StartedCommand(plan.command, ShellState(inherited), None))
     ]
     if not starts:
-        ends = (NotUnderstood(say("the script ends itself here, as it is started"), one) for one in session.exits[-1:])
-        none = NotUnderstood(say("no program of Python was found that it starts"))
+        ends = (NotUnderstood(say("started this way, the script exits here"), one) for one in session.exits[-1:])
+        none = NotUnderstood(say("it starts no Python program that unhang can find"))
         return machine, replace(plan, followed=FollowedLaunch(not_understood=_fewer([*session.notes, *ends, none])))
     start, launch = max(starts, key=lambda one: _weight(one[1]))  # of several alike, the first
     told = _followed(session, start, _others(launch, starts))
@@ -78,9 +78,7 @@ def _followed(session: FollowSession, start: StartedCommand, others: Iterable[No
             unknown[name] = source
     asked = [one for one in values.items() if comparable_variables({one[0]: ""}) or one[0].startswith(_RENDEZVOUS)]
     conditions = (
-        NotUnderstood(
-            say("whether the program is started as told here depends on a condition that only running tells"), source
-        )
+        NotUnderstood(say("how the program is started depends on a condition known only at run time"), source)
         for source in dict.fromkeys(state.conditions)
     )
     named, variables = _unknown(session, _by_name(start.words)), _unknown(session, asked)
@@ -95,7 +93,7 @@ def _fewer(notes: Sequence[NotUnderstood]) -> tuple[NotUnderstood, ...]:
     """The first ones, and how many more there are."""
     once = list(dict.fromkeys(notes))
     more = len(once) - MAX_NOTES
-    rest = [NotUnderstood(say("and {count} more that were not understood", count=more))] if more > 0 else []
+    rest = [NotUnderstood(say("and {count} more that unhang did not understand", count=more))] if more > 0 else []
     return (*once[:MAX_NOTES], *rest)
 
 
@@ -148,7 +146,7 @@ def _others(launch: Launch, starts: Sequence[tuple[StartedCommand, Launch]]) -> 
         if _weight(of_other) == _weight(launch) and program not in seen and len(seen) <= MAX_OTHERS:
             seen.add(program)
             yield NotUnderstood(
-                say("it starts {program} as well, which was not looked at", program=program), other.source
+                say("it also starts {program}, which unhang did not check", program=program), other.source
             )
 
 
@@ -223,14 +221,14 @@ def _last(session: FollowSession, command: StartedCommand, *, is_launched: bool)
     elif text is None and first.endswith(".sh"):
         session.note(_absent(session, path), source)
     elif is_launched:
-        session.note(say("{program} is no program of Python", program=session.parts.as_written(first)), source)
+        session.note(say("{program} is not a Python program", program=session.parts.as_written(first)), source)
     return None
 
 
 def _absent(session: FollowSession, path: str) -> Text:
     if is_known(path):
-        return say("{path} is not there", path=path)
-    return say("which script {path} is, only running tells", path=session.parts.as_written(path))
+        return say("{path} does not exist", path=path)
+    return say("the script {path} is known only at run time", path=session.parts.as_written(path))
 
 
 def _starts_training(words: list[str]) -> bool:
@@ -241,7 +239,7 @@ def _starts_training(words: list[str]) -> bool:
 def _note_remote_run(session: FollowSession, command: StartedCommand, behind: list[str]) -> None:
     """``python submit.py --gpus 8 -- torchrun train.py``: a program that has the command behind it run somewhere."""
     state, name = command.state, " ".join(command.words[: 2 if command.words[0].startswith("python") else 1])
-    note = say("{name} has the program run elsewhere; what it sets there is not known", name=name)
+    note = say("{name} runs the program elsewhere, and what it sets there is not known", name=name)
     session.note(note, command.source)
     state.trail, state.image = (*state.trail, name), name
     session.commands.append(StartedCommand(tuple(behind), state, command.source or _TYPED))

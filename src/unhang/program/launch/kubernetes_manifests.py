@@ -24,7 +24,7 @@ def follow_manifests(session: FollowSession, command: StartedCommand) -> None:
     for name in names:
         text = command.stdin if name == "-" else session.read(state.place(name))
         if text is None:
-            session.note(say("{path} is not there", path=session.parts.as_written(state.place(name))), command.source)
+            session.note(say("{path} does not exist", path=session.parts.as_written(state.place(name))), command.source)
             continue
         try:
             documents = list(yaml.safe_load_all(text))
@@ -64,7 +64,7 @@ def _container(
             child.assign(str(row["name"]), str(row["value"]) if "value" in row else unknown, source, export=True)
     folder = container.get("workingDir")
     child.folder = str(folder) if isinstance(folder, str) else child.folder
-    because = say("the operator of the cluster sets it")
+    because = say("the cluster's operator sets it")
     for variable in ("MASTER_ADDR", "MASTER_PORT", "RANK", "NODE_RANK"):
         if child.value(variable) is None:
             child.assign(variable, session.parts.mark(f"${variable}", because, source), source, export=True)

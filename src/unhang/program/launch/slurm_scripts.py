@@ -31,7 +31,7 @@ def follow_sbatch(session: FollowSession, command: StartedCommand) -> None:
     text = session.read(state.place(rest[0])) if rest and is_known(rest[0]) else command.stdin
     name = rest[0] if rest else ""
     if text is None:
-        session.note(say("{path} is not there", path=session.parts.as_written(state.place(name))), source)
+        session.note(say("{path} does not exist", path=session.parts.as_written(state.place(name))), source)
         return
     child = state.child(name, rest[1:])
     child.trail = (*state.trail, f"sbatch {name}".strip())

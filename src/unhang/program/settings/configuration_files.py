@@ -162,7 +162,7 @@ def _of_hydra(machine: Machine, launch: Launch) -> tuple[ConfigFile | None, Text
     composer = HydraComposer(folder, lambda p: _tree(machine, p)[0], lambda p: machine.read_named(p).found or "", words)
     tree = interpolate(composer.composed(name), machine.environment)
     missing = composer.missing[0] if composer.missing else ""
-    because = say("{path} is not there", path=f"{folder}/{missing}.yaml") if missing else None
+    because = say("{path} does not exist", path=f"{folder}/{missing}.yaml") if missing else None
     place = posixpath.join(folder, f"{name.removesuffix('.yaml')}.yaml")
     return (ConfigFile(place, _kind(tree), tree) if composer.files else None), because
 
@@ -174,7 +174,7 @@ def _is_config(word: str) -> bool:
 def _tree(machine: Machine, path: str) -> tuple[Mapping[str, Any] | None, Text | None]:
     look = machine.read_named(path)
     if look.found is None:
-        return None, look.because or say("{path} is not there", path=path)
+        return None, look.because or say("{path} does not exist", path=path)
     try:
         tree = _parse(look.found, path)
     except (ValueError, yaml.YAMLError, RecursionError) as error:

@@ -16,6 +16,7 @@ from unhang.program.syntax.syntax_tree import ParsedFile, call_name, own_nodes, 
 FIRST_GROUP_CALLS = {"init_process_group": 2, "InitProcessGroupKwargs": 2, "init_distributed": 4, "PartialState": None}
 GROUP_CALLS = {"new_group": 1, "init_device_mesh": None, "split_group": 2, "new_subgroups": 2}
 """Calls, and the place of the timeout among their arguments where it may stand without its name."""
+NCCL_DEFAULT_S, OTHER_DEFAULT_S = 600.0, 1800.0
 TRAINER_ARGUMENT = "ddp_timeout"
 """The Trainer's, which a program may give to its arguments itself."""
 
@@ -42,7 +43,15 @@ def _of_file(file: SourceFile, program: ParsedFile, settings: ProgramSettings) -
                 "" if given is None else ast.unparse(given),
                 None if given is None else _seconds(there.value(given)),
                 id(node) in guarded,
+                _default_s(node, there) if name == "init_process_group" else NCCL_DEFAULT_S,
             )
+
+
+def _default_s(call: ast.Call, there: TestEvaluation) -> float:
+    """Of torch: the shorter one for the backend ``nccl`` alone, the other also where none is named."""
+    backend = [*(word.value for word in call.keywords if word.arg == "backend"), *call.args[:1]]
+    value = there.value(backend[0]) if backend else ""
+    return OTHER_DEFAULT_S if isinstance(value, str) and value != "nccl" else NCCL_DEFAULT_S
 
 
 def _kind(call: ast.Call) -> str | None:

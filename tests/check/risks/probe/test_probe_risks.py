@@ -58,7 +58,7 @@ def test_a_healthy_machine_is_fine() -> None:
     said = verdict(machine())
 
     assert said.status is Status.HEALTHY
-    assert "none far below the others" in " ".join(str(item.what) for item in said.checked)
+    assert "none far below the rest" in " ".join(str(item.what) for item in said.checked)
 
 
 def test_bus_bandwidth_is_that_of_nccl_tests() -> None:
@@ -153,7 +153,7 @@ def test_what_the_backend_cannot_do_and_what_was_not_there_could_not_be_looked_a
 
     texts = " ".join(str(item.what) for item in said.not_checked)
     assert said.findings == ()
-    assert all(words in texts for words in ("reduce-scatter over gloo", "all 16 ranks", "3 steps"))
+    assert all(words in texts for words in ("reduce-scatter over gloo", "all 16 ranks", "3 probe steps"))
 
 
 def test_no_probe_is_not_health() -> None:
@@ -180,7 +180,7 @@ def test_an_answer_is_found_among_what_libraries_print() -> None:
         (answer_line(machine()), None),
         (refusal_line("PyTorch cannot be imported here"), "PyTorch cannot be imported here"),
         ("Segmentation fault", "Segmentation fault"),
-        (None, "no probe is stored"),
+        (None, "there is no stored probe"),
     ],
 )
 def test_a_stored_machine_answers_as_it_did(stored: str | None, because: str | None, tmp_path: Path) -> None:

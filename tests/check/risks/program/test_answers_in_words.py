@@ -18,9 +18,9 @@ def test_both_ways_and_the_way_of_the_launch_are_told(monkeypatch: pytest.Monkey
     (found,) = ask("torchrun --nproc_per_node 2 both_ways_are_told.py").findings
 
     because = " ".join(map(str, found.because)).replace("both_ways_are_told.py", "")
-    assert "main:11 → save:6 → ranks.py:10" in because
+    assert "save (:11) → together (:6) → dist.barrier (ranks.py:10)" in because
     assert "all_reduce (:12)" in because
-    assert "<module>:15 → main" in because
+    assert "call chain: main (:15)" in because
     assert [one.source.line for one in found.evidence][:2] == [10, 11]
 
 

@@ -43,7 +43,7 @@ def test_a_program_that_is_not_there_could_not_be_looked_at(tmp_path: Path) -> N
     ("command", "says"),
     [
         ("", "no command was given"),
-        ("bash run.sh", "was not followed"),
+        ("bash run.sh", "did not find the script"),
         ("torchrun t.py", "my_models"),
     ],
 )
@@ -62,13 +62,13 @@ def test_a_program_whose_own_files_were_all_read_is_well(tmp_path: Path) -> None
     verdict = ask(tmp_path, "import os\nfrom models import Vit\n")
 
     assert verdict.status is Status.HEALTHY
-    assert any("(3 files)" in str(fine.what) for fine in verdict.checked)
+    assert any("(files: 3)" in str(fine.what) for fine in verdict.checked)
 
 
 @pytest.mark.parametrize(
     ("program", "wrong"),
     [
-        ("DataLoader(d, num_workers=1)\n", ["waits for ever"]),
+        ("DataLoader(d, num_workers=1)\n", ["waits forever"]),
         ("DataLoader(d, num_workers=1, timeout=300)\n", []),
         ("DataLoader(d)\n", []),
         ("DataLoader(d, persistent_workers=True)\n", ["raises"]),

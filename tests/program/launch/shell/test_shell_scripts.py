@@ -87,14 +87,14 @@ def test_a_folder_that_is_not_there_is_not_entered_and_the_right_one_to_start_fr
     assert way.machine.folder == "/job"
     assert way.launch.program == "t.py"
     (note,) = [note for note in way.notes if "run.sh:2" in note and "job" in note]
-    assert "start it from /, where that folder is" in note
+    assert "start the command from /, where it does" in note
 
 
 def test_a_folder_that_is_nowhere_is_named(tmp_path: Path) -> None:
     way = follow(tmp_path, {"run.sh": "cd /workspace/gone\ntorchrun t.py", "t.py": ""}, "bash", "run.sh")
 
-    assert [note for note in way.notes if "/workspace/gone is not there" in note]
-    assert not [note for note in way.notes if "start it from" in note]
+    assert [note for note in way.notes if "/workspace/gone does not exist" in note]
+    assert not [note for note in way.notes if "start the command from" in note]
 
 
 def test_a_folder_that_the_script_makes_or_that_is_empty_is_entered(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_folder_that_the_script_makes_or_that_is_empty_is_entered(tmp_path: Pa
     way = follow(tmp_path, {"run.sh": script, "t.py": ""}, "bash", "run.sh")
 
     assert way.told.folder == "out"
-    assert not [note for note in way.notes if "is not there" in note]
+    assert not [note for note in way.notes if "does not exist" in note]
 
 
 def test_sourced_files_and_other_scripts(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_both_branches_of_a_condition_that_is_not_known(tmp_path: Path) -> None:
 
     assert way.launch.processes == 1
     assert way.launch.arguments["a"] == "1"
-    assert any("it depends on the condition in line 2" in note for note in way.notes)
+    assert any("it depends on the condition on line 2" in note for note in way.notes)
 
 
 def test_a_script_that_ends_itself_says_where(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_script_that_ends_itself_says_where(tmp_path: Path) -> None:
 
     way = follow(tmp_path, files, "bash", "ends_itself.sh")
 
-    assert "ends_itself.sh:3 the script ends itself here, as it is started" in way.notes
+    assert "ends_itself.sh:3 started this way, the script exits here" in way.notes
     assert follow(tmp_path, files, "bash", "ends_itself.sh", DATA="d").launch.program == "t.py"
 
 
@@ -187,7 +187,7 @@ def test_no_code_is_run(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_the_parser_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reason = say("shell scripts need tree-sitter-bash, which is not installed beside unhang")
+    reason = say("reading shell scripts needs tree-sitter-bash, which is not installed with unhang")
 
     def missing() -> None:
         raise ImportError("tree_sitter_bash")
@@ -198,7 +198,7 @@ def test_a_machine_without_the_parser_says_so(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_missing_script_is_told(tmp_path: Path) -> None:
-    assert "none.sh is not there" in follow(tmp_path, {}, "bash", "none.sh").notes
+    assert "none.sh does not exist" in follow(tmp_path, {}, "bash", "none.sh").notes
 
 
 def test_a_mistake_of_ours_costs_the_way_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,4 +225,4 @@ def test_a_folder_that_hangs_costs_the_way_and_nothing_else(tmp_path: Path, monk
     over.set()
 
     assert here.found(JobEnvironment) is not None
-    assert "did not come back" in str(gaps[0].because)
+    assert "no answer within" in str(gaps[0].because)

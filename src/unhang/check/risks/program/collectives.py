@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -109,15 +109,17 @@ def _why_lonely(one: PathDivergence) -> Iterator[Text]:
     if FILES in one.why:
         yield ROWS.words("others-file", **values)
     if one.chain:
-        yield ROWS.words("way-from-test", way=_way(one.chain, place(one.call)))
+        yield ROWS.words("way-from-test", way=_way([*one.chain, one.call], one.call.text))
     if one.others is not None:
         yield ROWS.words("others-go-on", call=one.others.text, place=place(one.others))
     if one.launch:
         yield ROWS.words("way-from-launch", way=_way(one.launch, one.branch.function))
 
 
-def _way(chain: Iterable[SourceLine], end: str) -> str:
-    return " → ".join([*(f"{at.function}:{at.line}" for at in chain), end])
+def _way(chain: Sequence[SourceLine], end: str) -> str:
+    """Each function that is called, and where; the last is ``end``."""
+    called = (*(at.function for at in chain[1:]), end)
+    return " → ".join(f"{name} ({place(at)})" for name, at in zip(called, chain, strict=True))
 
 
 def _bring_all(one: PathDivergence) -> Remedy:
@@ -161,7 +163,7 @@ def program_set_order(here: NodeInspection) -> Iterator[Answer]:
             way = " ← ".join(f"{at.text} ({place(at)})" for at in one.given)
             because.append(ROWS.words("handed-over", way=way))
         if one.chain:
-            because.append(ROWS.words("way-from-loop", way=_way(one.chain, place(one.call))))
+            because.append(ROWS.words("way-from-loop", way=_way([*one.chain, one.call], one.call.text)))
         parts = about(program, one.loop, *one.given, *one.chain, one.call)
         yield ROWS.risk("set-order", values, because=tuple(because), **parts)
 

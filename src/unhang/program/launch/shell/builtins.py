@@ -25,11 +25,11 @@ def _change_folder(frame: ScriptFrame, words: list[str]) -> bool | None:
     paths = [word for word in words if word not in ("-P", "-L", "--")]
     target = paths[0] if paths else str(frame.state.value("HOME") or "~")
     if target == "-":
-        frame.session.note(say("the folder before is not remembered (cd -)"), frame.at)
+        frame.session.note(say("unhang does not know the previous folder (cd -)"), frame.at)
         return None
     if not is_known(target):
         written = frame.session.parts.as_written(target)
-        frame.session.note(say("which folder cd {path} leads to is not known", path=written), frame.at)
+        frame.session.note(say("the folder that cd {path} leads to is not known", path=written), frame.at)
         frame.state.folder = target
         return True
     place = frame.state.place(target)
@@ -45,12 +45,12 @@ def _stay(frame: ScriptFrame, place: str) -> None:
     above = frame.session.find_folder_with(place)
     if above:
         told = say(
-            "cd {path}: {path} is not there and the shell stays; start it from {folder}, where that folder is",
+            "cd {path} fails, because {path} does not exist here; start the command from {folder}, where it does",
             path=place,
             folder=above,
         )
     else:
-        told = say("cd {path}: {path} is not there, and the shell stays in the folder it is in", path=place)
+        told = say("cd {path} fails, because {path} does not exist, and the shell stays in its folder", path=place)
     frame.session.note(told, frame.at)
 
 

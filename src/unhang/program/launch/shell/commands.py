@@ -27,17 +27,17 @@ def run_script(session: FollowSession, state: ShellState, run: Run, script: str,
         session.note(trouble, Source(path))
         return None
     if state.depth >= MAX_DEPTH:
-        session.note(say("scripts that start each other, more than {count} deep", count=MAX_DEPTH), Source(path))
+        session.note(say("scripts start each other more than {count} levels deep", count=MAX_DEPTH), Source(path))
         return None
     frame = ScriptFrame(session, state, path, code, run, line=source.line)
     torn = first_error(tree)
     if torn is not None:
-        session.note(say("this could not be read as shell, so what follows may be wrong"), frame.source(torn))
+        session.note(say("this cannot be parsed as shell, so what follows may be wrong"), frame.source(torn))
     state.depth += 1
     try:
         return run(frame, tree)
     except RecursionError:
-        session.note(say("it is nested too deeply to be followed"), Source(path))
+        session.note(say("it is nested too deeply to follow"), Source(path))
         return None
     finally:
         state.depth -= 1
@@ -134,7 +134,7 @@ def _behind_redirects(frame: ScriptFrame, redirects: Sequence[Any]) -> list[str]
         filled = following is not None and frame.text(one).startswith("<") and one.end_byte == following.start_byte
         if filled:
             written = frame.text(one) + ">"
-            what = say("{text} is a place to fill in, which the shell takes for redirections", text=written)
+            what = say("{text} is a placeholder, which the shell takes for redirections", text=written)
             frame.session.note(what, frame.source(one))
             words.append(written)
         else:
@@ -163,7 +163,7 @@ def _called(frame: ScriptFrame, words: list[str], source: Source) -> bool | None
 def _function(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
     function = frame.state.functions[words[0]]
     if frame.state.depth >= MAX_DEPTH:
-        frame.session.note(say("functions that call each other, more than {count} deep", count=MAX_DEPTH), source)
+        frame.session.note(say("functions call each other more than {count} levels deep", count=MAX_DEPTH), source)
         return None
     kept = frame.state.arguments
     frame.state.arguments = words[1:]
@@ -183,7 +183,7 @@ def _returned(frame: ScriptFrame, arguments: list[str]) -> None:
 def _eval(frame: ScriptFrame, text: str, source: Source) -> bool | None:
     if not is_known(text.partition(" ")[0]):
         written = frame.session.parts.as_written(text)
-        frame.session.note(say("eval of a text that only running tells: {text}", text=written), source)
+        frame.session.note(say("eval of a text known only at run time: {text}", text=written), source)
     return run_script(frame.session, frame.state, frame.run, text, source)
 
 
@@ -194,7 +194,7 @@ def _source(frame: ScriptFrame, words: list[str], source: Source) -> bool | None
     text = frame.session.read(path)
     if text is None:
         written = frame.session.parts.as_written(words[0])
-        frame.session.note(say("{path} is sourced and could not be read", path=written), source)
+        frame.session.note(say("{path} is sourced but cannot be read", path=written), source)
         return None
     kept = frame.state.arguments
     frame.state.arguments = words[1:] or kept

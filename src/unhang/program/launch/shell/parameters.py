@@ -108,9 +108,7 @@ def _absent(frame: ScriptFrame, node: Any, name: str) -> str | list[str]:
             return frame.unknown(node, say("{launcher} sets it when it starts the job", launcher=setter))
     if name == frame.assigning:  # PATH=$PATH:more
         return ""
-    because = (
-        say("the script was given no such argument") if name.isdigit() else say("{name} is not set here", name=name)
-    )
+    because = say("the script gets no such argument") if name.isdigit() else say("{name} is not set here", name=name)
     return frame.unknown(node, because, unset=True)
 
 

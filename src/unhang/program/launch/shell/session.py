@@ -88,7 +88,7 @@ class FollowSession:
         """A script that loops for ever is left in time."""
         self.steps += 1
         if self.steps == MAX_STEPS:
-            self.note(say("the scripts do more than {count} steps, the rest was not followed", count=MAX_STEPS))
+            self.note(say("more than {count} steps: unhang did not follow the rest", count=MAX_STEPS))
         return self.steps < MAX_STEPS
 
 
@@ -126,12 +126,12 @@ class ScriptFrame:
 
     def unknown(self, node: Any, because: Text | None = None, *, unset: bool = False) -> str:
         """A mark for ``node``."""
-        because = because or say("only running it tells")
+        because = because or say("known only at run time")
         return self.session.parts.mark(self.text(node), because, self.source(node), unset=unset)
 
     def unknown_variable(self, name: str, source: Source) -> str:
         """A mark for what the variable ``name`` holds from ``source`` on."""
-        return self.session.parts.mark(f"${name}", say("only running it tells"), source)
+        return self.session.parts.mark(f"${name}", say("known only at run time"), source)
 
     def say_output(self, text: str | None) -> bool:
         """Print ``text`` where output is read; None: something that only running tells. It succeeds."""

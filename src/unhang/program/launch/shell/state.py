@@ -115,7 +115,7 @@ def merge_states(one: ShellState, other: ShellState, parts: UnknownParts, source
         return other if one.ended in ("exit", "return") else one
     state = one.copy()
     state.ended = one.ended if one.ended == other.ended else ""
-    because = say("it depends on the condition in line {line}", line=source.line or 0)
+    because = say("it depends on the condition on line {line}", line=source.line or 0)
     for name in {*one.variables, *other.variables}:
         first, second = one.variables.get(name), other.variables.get(name)
         known = first or second

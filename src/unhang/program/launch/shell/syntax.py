@@ -39,11 +39,11 @@ def _language() -> Any:
 def parse_script(code: bytes) -> tuple[Any, bytes, Text | None]:
     """The tree of a script and the text it belongs to; None and why not where it cannot be read here."""
     if len(code) > MAX_BYTES or code.count(b"|") > MAX_PIPES:
-        return None, code, say("it is too large to be followed as a script")
+        return None, code, say("it is too large to follow as a script")
     try:
         return _parsed(_LAST_CONTINUATION.sub(b"\n", code))
     except ImportError:
-        return None, code, say("shell scripts need tree-sitter-bash, which is not installed beside unhang")
+        return None, code, say("reading shell scripts needs tree-sitter-bash, which is not installed with unhang")
     except ValueError:  # the grammar was made for another release of tree-sitter
         return None, code, say("the installed tree-sitter cannot read the grammar of tree-sitter-bash")
 
@@ -57,7 +57,7 @@ def _parsed(code: bytes) -> tuple[Any, bytes, Text | None]:
     for _ in range(MAX_REPAIRS):
         tree = tree_sitter.Parser(_language()).parse(partial(_piece, code, until)).root_node
         if time.monotonic() > until:
-            return None, code, say("the script was not parsed in {seconds:.0f} s", seconds=LIMIT_S)
+            return None, code, say("parsing the script took more than {seconds:.0f} s", seconds=LIMIT_S)
         mended = _mended(tree, code)
         if mended == code:
             break

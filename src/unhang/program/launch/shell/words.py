@@ -28,13 +28,13 @@ def expand_words(frame: ScriptFrame, node: Any) -> list[str]:
         return [str(number) for number in (range(first, last + 1) if first <= last else range(first, last - 1, -1))]
     words = list(islice(_joined(_segments(frame, node, quoted=False)), MAX_WORDS + 1))
     too_long = len(words) > MAX_WORDS or sum(map(len, words)) > MAX_CHARACTERS
-    return [frame.unknown(node, say("it grows without end"))] if too_long else words
+    return [frame.unknown(node, say("it grows without limit"))] if too_long else words
 
 
 def expand_text(frame: ScriptFrame, node: Any) -> str:
     """``node`` as the value of an assignment: never parted."""
     value = "".join(segment[0] if segment else " " for segment in _segments(frame, node, quoted=True))
-    return frame.unknown(node, say("it grows without end")) if len(value) > MAX_CHARACTERS else value
+    return frame.unknown(node, say("it grows without limit")) if len(value) > MAX_CHARACTERS else value
 
 
 def expand_heredoc(frame: ScriptFrame, node: Any) -> str:

@@ -2,4 +2,4 @@
 from datetime import timedelta
 import torch.distributed as dist
 
-args = TrainingArguments(output_dir="o", ddp_timeout=3 * 3600)  # finds: ddp_timeout comes first: 10,800 s
+args = TrainingArguments(output_dir="o", ddp_timeout=3 * 3600)  # finds: 10,800 s (ddp_timeout)

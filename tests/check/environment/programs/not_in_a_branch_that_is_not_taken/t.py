@@ -9,4 +9,4 @@ args = p.parse_args()
 if args.long:
     dist.init_process_group("nccl", timeout=timedelta(seconds=77))  # fine
 else:
-    dist.init_process_group("nccl", timeout=timedelta(seconds=88))  # finds: init_process_group(timeout=) comes first: 88 s
+    dist.init_process_group("nccl", timeout=timedelta(seconds=88))  # finds: 88 s (init_process_group(timeout=))

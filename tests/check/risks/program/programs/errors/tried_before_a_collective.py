@@ -14,6 +14,6 @@ def update(every):
 
 for peer in range(9):
     try:
-        update(peer)  # finds: rank-conditional-collective possible stops "meets an error before"
+        update(peer)  # finds: rank-conditional-collective possible stops "catches an exception before"
     except Exception:
         print("bad")

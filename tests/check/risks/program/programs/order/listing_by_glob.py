@@ -6,7 +6,7 @@ class TextDataset:
 
 
 def files(path):
-    found = glob.glob(path + "/*")  # finds: uneven-data possible note "does not sort"
+    found = glob.glob(path + "/*")  # finds: uneven-data possible note "without sorting"
     return found
 
 

@@ -6,7 +6,7 @@ class TextDataset:
 
 
 def files(path):
-    found = [os.path.join(path, one) for one in os.listdir(path)]  # finds: uneven-data possible note "does not sort"
+    found = [os.path.join(path, one) for one in os.listdir(path)]  # finds: uneven-data possible note "without sorting"
     return found
 
 

@@ -10,7 +10,7 @@ class Net(nn.Module):
         self.drop = nn.Dropout()
 
     def forward(self, ids, pixel_values=None):
-        if len(pixel_values) == 0:  # finds: rank-conditional-collective possible note "left out"
+        if len(pixel_values) == 0:  # finds: rank-conditional-collective possible note "skips"
             return ids
         ids = self.tower(pixel_values)
         return ids

@@ -10,7 +10,7 @@ class Net(nn.Module):
         self.drop = nn.Dropout()
 
     def forward(self, ids, pixel_values=None):
-        if pixel_values is not None:  # finds: rank-conditional-collective possible note "left out"
+        if pixel_values is not None:  # finds: rank-conditional-collective possible note "skips"
             ids = self.tower(pixel_values)
         return ids
 

@@ -11,7 +11,7 @@ def file_there(path):
 
 
 def fetch():
-    if dist.get_rank() == 0:  # finds: single-rank-work possible note "alone in fetch"
+    if dist.get_rank() == 0:  # finds: single-rank-work possible note "in fetch"
         snapshot_download("m")
     file_there("x")  # finds: single-rank-work likely slows "without `with`"
     dist.barrier()

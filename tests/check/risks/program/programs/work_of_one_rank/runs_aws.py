@@ -9,7 +9,7 @@ def fetch(source):
     return subprocess.run(line, shell=True).returncode
 
 
-if dist.get_rank() == 0:  # finds: single-rank-work possible slows "run subprocess.run alone"
+if dist.get_rank() == 0:  # finds: single-rank-work possible slows "run subprocess.run"
     if not fetch("x"):
         raise SystemExit(1)
 dist.barrier()  # finds: device-mapping possible note

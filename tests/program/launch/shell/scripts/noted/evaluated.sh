@@ -1,2 +1,2 @@
-eval $(which x)  # finds: eval of a text that only running tells: $(which x)
+eval $(which x)  # finds: eval of a text known only at run time: $(which x)
 torchrun t.py

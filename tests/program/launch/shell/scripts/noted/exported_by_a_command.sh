@@ -1,2 +1,2 @@
-export MASTER_ADDR=$(hostname)  # finds: MASTER_ADDR $(hostname): only running it tells
+export MASTER_ADDR=$(hostname)  # finds: MASTER_ADDR $(hostname): known only at run time
 torchrun t.py

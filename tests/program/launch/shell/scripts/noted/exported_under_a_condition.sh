@@ -1,2 +1,2 @@
-if ping x; then export NCCL_DEBUG=INFO; fi  # finds: NCCL_DEBUG $NCCL_DEBUG: it depends on the condition in line 1
+if ping x; then export NCCL_DEBUG=INFO; fi  # finds: NCCL_DEBUG $NCCL_DEBUG: it depends on the condition on line 1
 torchrun t.py

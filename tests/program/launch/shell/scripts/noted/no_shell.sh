@@ -1,2 +1,2 @@
-A=<some path>  # finds: this could not be read as shell, so what follows may be wrong
+A=<some path>  # finds: this cannot be parsed as shell, so what follows may be wrong
 torchrun t.py

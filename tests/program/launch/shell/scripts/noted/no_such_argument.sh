@@ -1,1 +1,1 @@
-torchrun t.py $1  # finds: $1: the script was given no such argument
+torchrun t.py $1  # finds: $1: the script gets no such argument

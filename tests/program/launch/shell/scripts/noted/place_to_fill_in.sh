@@ -1,1 +1,1 @@
-torchrun t.py --root <your_root> --x 1  # finds: <your_root> is a place to fill in, which the shell takes for redirections
+torchrun t.py --root <your_root> --x 1  # finds: <your_root> is a placeholder, which the shell takes for redirections

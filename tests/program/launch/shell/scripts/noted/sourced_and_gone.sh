@@ -1,2 +1,2 @@
-source /none.sh  # finds: /none.sh is sourced and could not be read
+source /none.sh  # finds: /none.sh is sourced but cannot be read
 torchrun t.py

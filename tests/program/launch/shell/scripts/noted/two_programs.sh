@@ -1,2 +1,2 @@
 torchrun a.py
-torchrun b.py  # finds: it starts b.py as well, which was not looked at
+torchrun b.py  # finds: it also starts b.py, which unhang did not check

@@ -1,1 +1,1 @@
-if nvidia-smi; then torchrun t.py; fi  # finds: whether the program is started as told here depends on a condition that only running tells
+if nvidia-smi; then torchrun t.py; fi  # finds: how the program is started depends on a condition known only at run time

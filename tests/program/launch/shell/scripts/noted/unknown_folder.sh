@@ -1,2 +1,2 @@
-cd $WORK/x  # finds: which folder cd $WORK/x leads to is not known
+cd $WORK/x  # finds: the folder that cd $WORK/x leads to is not known
 torchrun t.py
