@@ -232,7 +232,7 @@ def _until_verdict(job: Job, folder: Path, ticks: Ticks) -> tuple[float | None, 
         now_s = time.monotonic() - job.stall_s
         if noticed_s is None and now_s > 0 and (folder / ".unhang" / "stacks").exists():
             noticed_s = now_s
-        if re.search(rf"rank {job.late}\b", _printed(job)) and "again: unhang diagnose" in _printed(job):
+        if re.search(rf"rank {job.late}\b", _printed(job)) and "re-read it: unhang diagnose" in _printed(job):
             return noticed_s, now_s
         time.sleep(0.01)
     return noticed_s, None

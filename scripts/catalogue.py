@@ -11,7 +11,12 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from typer import Context
+from typer.main import get_command
+
+from unhang.cli.command_line import MORE, VERBS, WORDS_OF_HELP, command_line
 from unhang.findings import Cause
 from unhang.knowledge.hardware import xid_row
 from unhang.knowledge.job.environment_variables import CostlySetting, EnvironmentVariable, Nccl2Row, variables
@@ -79,7 +84,19 @@ def source_templates() -> set[str]:
     found = {
         template for folder in template_folders() for template, _, _ in templates_in(folder) if template is not None
     }
-    return found | {english for english, _ in translations("zh")}
+    return found | {english for english, _ in translations("zh")} | set(help_texts())
+
+
+def help_texts() -> Iterator[str]:
+    """Every paragraph of every verb's help, titles and what the parser adds included; no examples."""
+    yield from ("Usage: ", "Examples:", MORE, *WORDS_OF_HELP.values(), *(verb.of_lab for verb in VERBS if verb.of_lab))
+    commands: list[Any] = [get_command(command_line())]
+    for command in commands:
+        commands += getattr(command, "commands", {}).values()
+        with Context(command) as context:
+            shown = [param.help for param in command.get_params(context) if not param.hidden and param.help]
+        for text in filter(None, (command.help, command.epilog, *shown)):
+            yield from text.split("\n\n")
 
 
 def template_folders() -> tuple[Path, ...]:

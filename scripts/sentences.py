@@ -19,7 +19,7 @@ from unhang.report.language import catalogue
 HEAD = """# Every sentence a user can see
 
 `{name}` is filled in. Rows stand in `src/unhang/knowledge/`, the Chinese of code stands in `src/unhang/report/locale/`.
-What has no Chinese is shown in English only: errors, help texts, what guards raise.
+What has no Chinese is shown in English only: errors, what guards raise.
 """
 Row = tuple[str, str, str]
 """Id or kind, English, Chinese."""
@@ -70,7 +70,8 @@ def _of_module(tree: ast.Module, chinese: Any) -> Iterator[Row]:
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
             yield "raises", _literal(node.exc.args[0]), ""
         elif isinstance(node, ast.keyword) and node.arg == "help":
-            yield "help", _literal(node.value), ""
+            text = _literal(node.value)
+            yield "help", text, chinese.get(text, "")
 
 
 def _literal(node: ast.expr) -> str:

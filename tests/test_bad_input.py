@@ -24,7 +24,7 @@ def refused(run: subprocess.CompletedProcess[str]) -> str:
     assert run.returncode == 2, (run.stdout, run.stderr)
     assert run.stdout == ""
     assert "Traceback" not in run.stderr
-    assert "mistake of unhang" not in run.stderr
+    assert "internal error" not in run.stderr
     assert len(run.stderr.splitlines()) <= 2
     return run.stderr
 

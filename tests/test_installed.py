@@ -50,8 +50,8 @@ ENVIRONMENT = {
 }
 VERBS = ("check", "run", "attach", "diagnose", "explain", "view", "history", "compare", "bisect", "ramp", "reshard")
 OF_THE_LAB = {
-    "demo": "Run a 4-rank training job that stalls (its split has no seed), say why, write an HTML report.",
-    "lab": "Real jobs with a known fault: run one, record it, read the verdict.",
+    "demo": "Run a 4-rank training job that stalls on purpose, diagnose it, and write an HTML report.",
+    "lab": "Run real jobs with a known fault and check the verdict.",
 }
 """Verb and what help says of it."""
 

@@ -13,7 +13,7 @@ WHOLE_LIMIT_S = 30
 LONGEST = 300
 FOLDERS = re.compile(r"(?<![\w:])/(?:[^/\s:'\"]+/)+")
 CHINESE = {
-    "hang": "卡死",
+    "hang": "卡住",
     "slow": "变慢",
     "crash": "崩溃",
     "misconfigured": "配置有误",
@@ -22,7 +22,7 @@ CHINESE = {
     "likely": "很可能",
     "possible": "可能",
     "Change: ": "这样改：",
-    "The wait's limit passes in {:.0f} s": "等待的时限还剩 {:.0f} 秒",
+    "The wait times out in {:.0f} s": "等待将在 {:.0f} 秒后超时",
 }
 
 
@@ -53,7 +53,7 @@ def lines_of(verdict: dict) -> list[str]:
         change = "Change: "
         lines.append(words.get(change, change) + FOLDERS.sub("", first["remedies"][0]["title"]))
     if verdict.get("killed_in_s") is not None:
-        left = "The wait's limit passes in {:.0f} s"
+        left = "The wait times out in {:.0f} s"
         lines.append(words.get(left, left).format(verdict["killed_in_s"]))
     return [cut(line) for line in lines]
 

@@ -36,14 +36,14 @@ def say(template: str, /, **values: Any) -> Text:
 class _RankList:
     """Ranks inside a sentence."""
 
-    def __init__(self, ranks: tuple[int, ...]) -> None:
-        self._ranks = ranks
+    def __init__(self, ranks: tuple[int, ...], comma: str) -> None:
+        self._ranks, self._comma = ranks, comma
 
     def __format__(self, spec: str) -> str:
         alone = len(self._ranks) == 1
         if "|" in spec:
             return spec.partition("|")[0 if alone else 2]
-        ranges = rank_ranges(self._ranks)
+        ranges = rank_ranges(self._ranks).replace(", ", self._comma)
         if spec != "who":
             return format(ranges, spec)
         return f"rank {ranges}" if alone else f"ranks {ranges}"
@@ -72,14 +72,14 @@ def first_names(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" (+{more})" if more > 0 else "")
 
 
-def fill_template(template: str, values: Mapping[str, Any]) -> str:
-    """``template`` with its places filled; values that are sequences of ints become rank ranges."""
-    return template.format(**{name: _format_value(value) for name, value in values.items()})
+def fill_template(template: str, values: Mapping[str, Any], comma: str = ", ") -> str:
+    """``template`` with its places filled; values that are sequences of ints become rank ranges with ``comma``."""
+    return template.format(**{name: _format_value(value, comma) for name, value in values.items()})
 
 
-def _format_value(value: Any) -> Any:
+def _format_value(value: Any, comma: str) -> Any:
     if isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, int) for item in value):
-        return _RankList(tuple(value))
+        return _RankList(tuple(value), comma)
     return value
 
 

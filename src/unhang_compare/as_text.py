@@ -59,7 +59,7 @@ def _notes(part: StepPart, voice: Localizer) -> str:
 def _changes(sheet: TextLayout, comparison: RunComparison, voice: Localizer) -> None:
     if not comparison.changes:
         return
-    sheet.heading(voice.say(say("What was changed")), voice.say(say("what matters most for stalls first")))
+    sheet.heading(voice.say(say("What was changed")), voice.say(say("most relevant to stalls first")))
     for change in comparison.changes[: rows_in_words.CHANGES_SHOWN]:
         style = "bold red" if change.known_bad else ""
         text = Styled(voice.line(change.name), style).append(

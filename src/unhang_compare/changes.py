@@ -103,7 +103,7 @@ def _cards(before: RunSettings, after: RunSettings) -> Iterator[Change]:
         return
     uuids = [{f"card {card.index}": card.uuid for card in side.cards} for side in (before, after)]
     for name, old, new in _different(*uuids):
-        yield Change("card", name, old, new, NODES, say("another card of the same kind"))
+        yield Change("card", name, old, new, NODES, say("another GPU of the same model"))
     widths = [{c.index: str(c.width) for c in side.cards if c.width} for side in (before, after)]
     for index in widths[0].keys() & widths[1].keys():
         if widths[0][index] != widths[1][index]:
@@ -128,7 +128,7 @@ def _configuration(before: RunSettings, after: RunSettings) -> Iterator[Change]:
         if old == new:
             old, new = (side.program["sha256"][:12] for side in (before, after))
         name = _tail(after.program.get("path", "program"))
-        yield Change("program", name, old, new, PROGRAM, say("the program's text is another one"))
+        yield Change("program", name, old, new, PROGRAM, say("the program's code differs"))
     elif before.program.get("commit") != after.program.get("commit"):
         yield Change("program", "commit", before.program.get("commit"), after.program.get("commit"), PROGRAM)
 

@@ -21,27 +21,29 @@ def compare(
         list[str],
         typer.Argument(
             metavar="A [B]",
-            help="Run folders of unhang run, traces of torch.profiler (.json, .json.gz), or folders of traces.",
+            help="Run folders of unhang run, torch.profiler traces (.json, .json.gz), or folders of traces.",
         ),
     ],
     steps: Annotated[
-        str | None, typer.Option(metavar="FROM:TO", help="Look at these steps only; with --against: before.")
+        str | None, typer.Option(metavar="FROM:TO", help="Compare only these steps; with --against: these are before.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="FROM:TO", help="With one A: compare --steps with these steps of it.")
+        str | None, typer.Option(metavar="FROM:TO", help="With A alone: compare --steps with these steps.")
     ] = None,
-    ranks: Annotated[str | None, typer.Option(metavar="RANKS", help="Look at these ranks only, as 0,4-7.")] = None,
+    ranks: Annotated[str | None, typer.Option(metavar="RANKS", help="Compare only these ranks, such as 0,4-7.")] = None,
     against_ranks: Annotated[
-        str | None, typer.Option(metavar="RANKS", help="With one A: compare --ranks with these ranks of it.")
+        str | None, typer.Option(metavar="RANKS", help="With A alone: compare --ranks with these ranks.")
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
+    form: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TEXT,
     lang: Language = None,
     redact: Redact = False,
 ) -> None:
-    """Say what grew between two runs, traces, spans of steps or sets of ranks, where, and what was changed.
+    """Show what got slower between two runs, traces, step ranges or sets of ranks, and what changed.
 
-    A is before, B is after. Exit code: 0 nothing grew beyond noise, 1 something did (or a version known to be bad came
-    in), 2 bad usage or nothing readable, 3 what was recorded cannot decide it.
+    A is before, B is after.
+
+    Exit codes: 0 nothing grew beyond noise, 1 something did (or a version known to be bad was introduced), 2 bad usage
+    or nothing to read, 3 too little was recorded to decide.
 
     Examples:
     unhang compare unhang-runs/monday unhang-runs/today
@@ -83,7 +85,7 @@ def _refuse_what_does_not_go_together(
     paths: list[str], steps: str | None, against: str | None, ranks: str | None, against_ranks: str | None
 ) -> None:
     if len(paths) > 2:
-        raise UsageError("compare takes one or two things, not more", next_step="unhang compare BEFORE AFTER")
+        raise UsageError("compare takes one or two paths", next_step="unhang compare BEFORE AFTER")
     if len(paths) == 2 and (against is not None or against_ranks is not None):
         raise UsageError(
             "--against and --against-ranks compare within one run or trace",
@@ -91,12 +93,12 @@ def _refuse_what_does_not_go_together(
         )
     if len(paths) == 1 and (against is None) == (against_ranks is None):
         raise UsageError(
-            "one run or trace is compared with itself: say which steps or which ranks",
+            "to compare one run or trace with itself, choose steps or ranks",
             next_step=f"unhang compare {paths[0]} --steps 100:200 --against 1900:2000",
         )
     if (against is not None and steps is None) or (against_ranks is not None and ranks is None):
         option = "--steps" if against is not None else "--ranks"
-        raise UsageError(f"say with {option} what to compare with", next_step="unhang compare --help")
+        raise UsageError(f"{option} is missing: what to compare with", next_step="unhang compare --help")
 
 
 def _read(paths: list[str]) -> tuple[ComparisonSide, ComparisonSide]:

@@ -108,7 +108,7 @@ def _compared(
         missing += (
             NotChecked(
                 say("Where the time of each of {count} ranks went", count=len(pairing.pairs)),
-                say("only the {count} ranks whose own work changed most were looked at", count=MAX_RANKS),
+                say("only the {count} ranks whose own work changed most were compared", count=MAX_RANKS),
                 "unhang compare --ranks",
             ),
         )
@@ -133,7 +133,7 @@ def _paired(before: ComparisonSide, after: ComparisonSide) -> _Pairing:
     missing = tuple(
         NotChecked(
             say("{ranks:who} of {name}", ranks=tuple(alone), name=side.name),
-            say("the other side holds nothing of them"),
+            say("the other side has no data from them"),
             "",
         )
         for side, mine, other in ((before, sides[0], sides[1]), (after, sides[1], sides[0]))
@@ -146,7 +146,7 @@ def _paired(before: ComparisonSide, after: ComparisonSide) -> _Pairing:
     known = all(rank is not None for side in sides for rank in side)
     if known and (len(sides[0]) > 1 or len(sides[1]) > 1):
         what = say("Rank by rank")
-        missing = (NotChecked(what, say("the two sides hold different ranks; all of each were put together"), ""),)
+        missing = (NotChecked(what, say("the two sides have different ranks; each side was taken as a whole"), ""),)
     one, other = (replace(pool_ranks(list(side.values())), rank=None) for side in sides)
     number = next(iter(sides[1])) if len(sides[0]) == len(sides[1]) == 1 else None
     return _Pairing({number: (one, other)}, missing)

@@ -60,7 +60,7 @@ def read_side(text: str, seen: Seen = lambda _count, _name: None) -> ComparisonS
         return _run(text, path) if found else _traces(text, _trace_files(path), seen)
     if not looks_like_trace(read_trace_head(path)):
         raise UsageError(
-            f"{text} is no trace of torch.profiler",
+            f"{text} is not a torch.profiler trace",
             next_step="compare reads run folders of unhang run, and traces as export_chrome_trace writes them",
         )
     return _traces(text, [path], seen)
@@ -105,7 +105,7 @@ def _traces(name: str, files: list[Path], seen: Seen) -> ComparisonSide:
         reasons = "; ".join(f"{item.source.path} {item.reason}" for item in side.unread[:3])
         if not reasons:
             raise UsageError(
-                f"{name} holds neither a run of unhang run nor a trace of torch.profiler",
+                f"{name} contains neither a run of unhang run nor a torch.profiler trace",
                 next_step="record one: docs/compare.md says how",
             )
         raise EvidenceError(f"no trace in {name} can be read: {reasons}")
@@ -114,7 +114,7 @@ def _traces(name: str, files: list[Path], seen: Seen) -> ComparisonSide:
         side.missing.append(
             NotChecked(
                 say("The lines of the program in {name}", name=name),
-                say("the trace holds no Python stacks"),
+                say("the trace has no Python stacks"),
                 "torch.profiler.profile(..., with_stack=True)",
             )
         )
@@ -225,7 +225,7 @@ def parse_span(text: str, option: str) -> tuple[int, int]:
     """``100:200``, ``1900:``, ``:50`` or ``7`` as (first, last)."""
     found = _RANGE.fullmatch(text.strip())
     if not text.strip() or found is None or text.strip() == ":":
-        raise UsageError(f"{option} wants steps like 100:200, not {text!r}")
+        raise UsageError(f"{option} expects steps like 100:200, not {text!r}")
     first = int(found[1] or 0)
     last = int(found[2]) if found[2] else first if ":" not in text else 1 << 62
     if last < first:
@@ -239,10 +239,10 @@ def parse_numbers(text: str, option: str) -> tuple[int, ...]:
     for part in text.replace(" ", "").split(","):
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or len(part) > 20:
-            raise UsageError(f"{option} wants ranks like 0,4-7, not {text!r}")
+            raise UsageError(f"{option} expects ranks like 0,4-7, not {text!r}")
         begin, end = int(first), int(last or first)
         if end < begin or end - begin > 1 << 20:
-            raise UsageError(f"{option} wants ranks like 0,4-7, not {text!r}")
+            raise UsageError(f"{option} expects ranks like 0,4-7, not {text!r}")
         found += range(begin, end + 1)
     return tuple(dict.fromkeys(found))
 
@@ -260,7 +260,7 @@ def select_steps(side: ComparisonSide, steps: tuple[int, int], option: str) -> C
     if not kept and side.ranks:
         last = max(int(times.last_step.max()) for times in side.ranks)
         first = min(int(times.last_step[0] - times.steps[0] + 1) for times in side.ranks)
-        raise UsageError(f"{option}: {side.name} holds no such steps; it holds {max(0, first)}:{last}")
+        raise UsageError(f"{option}: {side.name} has no such steps; it has {max(0, first)}:{last}")
     return replace(side, ranks=kept)
 
 
@@ -269,5 +269,5 @@ def select_ranks(side: ComparisonSide, ranks: tuple[int, ...], option: str) -> C
     kept = [times for times in side.ranks if times.rank in ranks]
     if not kept and side.ranks:
         known = ", ".join(str(times.rank) for times in side.ranks[:16])
-        raise UsageError(f"{option}: {side.name} holds none of these ranks; it holds {known}")
+        raise UsageError(f"{option}: {side.name} has none of these ranks; it has {known}")
     return replace(side, ranks=kept)

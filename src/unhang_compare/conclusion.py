@@ -53,16 +53,16 @@ def draw_conclusion(told: ConclusionInput) -> tuple[Text, tuple[Text, ...]]:
         return _without_steps(told), ()
     if told.answer == UNDECIDED and told.whole.mean.told:
         return say(
-            "Steps take {after} on average instead of {before}, and what was recorded is too short to tell that from "
-            "noise: {enough} steps on each side would be enough",
+            "Steps take {after} on average instead of {before}, but the recording is too short "
+            "to rule out noise: {enough} steps on each side would be enough",
             before=duration_text(told.whole.before.mean_s),
             after=duration_text(told.whole.after.mean_s),
             enough=_enough(told.whole),
         ), ()
     if told.answer == UNDECIDED:
         return say(
-            "Steps take {after} instead of {before}, from too few samples ({few} before, {more} after) to tell that"
-            " from noise: {enough} steps on each side would be enough",
+            "Steps take {after} instead of {before}, but there are too few samples ({few} "
+            "before, {more} after) to rule out noise: {enough} steps on each side would be enough",
             before=duration_text(told.whole.before.median_s),
             after=duration_text(told.whole.after.median_s),
             few=told.whole.before.samples,
@@ -89,7 +89,7 @@ def _enough(whole: RankPair) -> int:
 
 def _without_steps(told: ConclusionInput) -> Text:
     if told.changes:
-        return say("Only the settings could be compared: {count} are not as they were", count=told.changes)
+        return say("Only the settings could be compared: {count} differ", count=told.changes)
     return say("Nothing could be compared")
 
 
@@ -120,7 +120,7 @@ def _moved(told: ConclusionInput) -> Iterator[Text]:
     for part in told.grew[:1]:
         if part.kind == OWN and part.on == MAIN:
             yield say(
-                "{place} takes {more} a step more, and something else as much less",
+                "{place} takes {more} more per step, and something else as much less",
                 place=part_place_text(part),
                 more=duration_text(part.difference.grew_s),
             )
@@ -146,15 +146,14 @@ def _grew(told: ConclusionInput) -> tuple[Text, tuple[Text, ...]]:
     if not _most_steps(told.whole):
         because = (
             say(
-                "Most steps are as long as before; the longest now takes {longest}",
+                "Most steps take as long as before; the longest now takes {longest}",
                 longest=duration_text(told.whole.after.longest_s),
             ),
             *because,
         )
     if first is None and not told.grew:
         return say(
-            "Steps take {after} instead of {before}; which part of them grew cannot be told from noise: name longer"
-            " spans",
+            "Steps take {after} instead of {before}; no single part grew beyond noise: compare longer spans",
             **change,
         ), because
     if first is None:
@@ -167,22 +166,22 @@ def _grew(told: ConclusionInput) -> tuple[Text, tuple[Text, ...]]:
     }
     if first.kind == WAITING:
         return say(
-            "Steps take {after} instead of {before}: ranks wait {more} longer for others in {place}, and none of those"
-            " looked at works longer",
+            "Steps take {after} instead of {before}: ranks wait {more} longer for other ranks in "
+            "{place}, and no rank compared here works longer",
             **values,
         ), because
     if first.on == CARD:
-        return say(
-            "Steps take {after} instead of {before}: the card works {more} longer for {place}", **values
-        ), because
+        return say("Steps take {after} instead of {before}: the GPU works {more} longer for {place}", **values), because
     if first.kind == DEVICE:
         return say(
-            "Steps take {after} instead of {before}: in {place} the processor waits {more} longer for the card",
+            "Steps take {after} instead of {before}: in {place} the CPU waits {more} longer for the GPU",
             **values,
         ), because
     if not first.ranks:
         return say("Steps take {after} instead of {before}: {more} more in {place}", **values), because
-    return say("Steps take {after} instead of {before}: {ranks:who}, {more} more in {place}", **values), because
+    return say(
+        "Steps take {after} instead of {before}: {ranks:who} {ranks:spends|spend} {more} more in {place}", **values
+    ), because
 
 
 def _because(told: ConclusionInput, first: StepPart | None) -> Iterator[Text]:
@@ -206,11 +205,11 @@ def _because(told: ConclusionInput, first: StepPart | None) -> Iterator[Text]:
                 )
     elif first is not None and first.kind == WAITING:
         if told.absent:
-            yield say("The reason is on a rank of which there is nothing here: {ranks:who}", ranks=told.absent)
+            yield say("The reason is on a rank without data here: {ranks:who}", ranks=told.absent)
         else:
             yield say(
-                "Every rank was looked at: then what carries the data became slower (network, links, a crowded"
-                " processor), or more is sent"
+                "Every rank was compared, so the transport became slower (network, links, a crowded "
+                "CPU), or more data is sent"
             )
 
 
@@ -221,7 +220,7 @@ def _of_ranks(told: ConclusionInput) -> tuple[Text, tuple[Text, ...]]:
     if first is None:
         return say("No difference beyond noise between these ranks' own work"), ()
     summary = say(
-        "{ranks:who} {ranks:spends|spend} {more} a step more in {place}",
+        "{ranks:who} {ranks:spends|spend} {more} more per step in {place}",
         ranks=first.ranks,
         more=duration_text(abs(first.difference.grew_s)),
         place=part_place_text(first),
@@ -229,7 +228,7 @@ def _of_ranks(told: ConclusionInput) -> tuple[Text, tuple[Text, ...]]:
     waits = [part for part in (*told.grew, *told.shrank) if part.kind == WAITING and part.ranks != first.ranks]
     because = [
         say(
-            "{others:who} {others:waits|wait} meanwhile: {more} a step more in {place}",
+            "Meanwhile {others:who} {others:waits|wait}: {more} more per step in {place}",
             others=part.ranks,
             more=duration_text(abs(part.difference.grew_s)),
             place=part_place_text(part),

@@ -13,14 +13,14 @@ HEADLINES: dict[str, Text] = {
     "grew": say("SLOWER"),
     "shrank": say("FASTER"),
     "same": say("SAME"),
-    "not-told": say("NOT TOLD"),
+    "not-told": say("UNDECIDED"),
 }
 _KINDS: dict[str, Text] = {
-    OWN: say("works itself"),
+    OWN: say("own work"),
     WAITING: say("waits for other ranks"),
-    DEVICE: say("waits for its card"),
+    DEVICE: say("waits for its GPU"),
 }
-_ON: dict[str, Text] = {CARD: say("on the card"), THREAD: say("on another thread")}
+_ON: dict[str, Text] = {CARD: say("on the GPU"), THREAD: say("on another thread")}
 
 
 def headline(comparison: RunComparison) -> Text:
@@ -33,8 +33,8 @@ def headline(comparison: RunComparison) -> Text:
 def title(comparison: RunComparison, *, grew: bool) -> Text:
     """Of a list of parts."""
     if comparison.kind == RANKS:
-        return say("More on the second ranks, a step") if grew else say("More on the first ranks, a step")
-    return say("What grew, a step") if grew else say("What shrank, a step")
+        return say("More on the second ranks, per step") if grew else say("More on the first ranks, per step")
+    return say("What grew, per step") if grew else say("What shrank, per step")
 
 
 def side_line(side: SideSummary) -> Text:
@@ -43,7 +43,7 @@ def side_line(side: SideSummary) -> Text:
         return say("{name}: no steps", name=side.name)
     steps = side.steps
     return say(
-        "{name}: steps {first}-{last}, {median} a step, half of them {low} to {high}",
+        "{name}: steps {first}-{last}, {median} per step, half of them {low} to {high}",
         name=side.name,
         first=steps.first_step,
         last=steps.last_step,
@@ -87,5 +87,5 @@ def change_values(change: Change) -> Text:
     if change.before is None:
         return say("new: {after}", after=change.after)
     if change.after is None:
-        return say("gone, was {before}", before=change.before)
+        return say("removed, was {before}", before=change.before)
     return say("{before} → {after}", before=change.before, after=change.after)

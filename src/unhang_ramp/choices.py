@@ -54,12 +54,12 @@ def parse_choice(text: str) -> SettingChoice:
     """
     match = _TRY.fullmatch(text)
     if match is None:
-        raise UsageError(f"--try wants NAME=1,2 or ONE*OTHER=1*8,2*4, not {text}", next_step=_NEXT)
+        raise UsageError(f"--try expects NAME=1,2 or ONE*OTHER=1*8,2*4, not {text}", next_step=_NEXT)
     names = match["names"].split("*")
     keys = (match["keys"] or "").split("*") if match["keys"] else [""] * len(names)
     rows = [[value.strip() for value in row.split("*")] for row in match["values"].split(",") if row.strip()]
     if len(keys) != len(names) or not rows or any(len(row) != len(names) or not all(row) for row in rows):
-        raise UsageError(f"{text} wants {len(names)} values at a time, joined by *, and as many keys", next_step=_NEXT)
+        raise UsageError(f"{text} needs {len(names)} values at a time, joined by *, and as many keys", next_step=_NEXT)
     columns = list(zip(*rows, strict=True))
     return SettingChoice(
         tuple(Growth(n, v, match["file"] or "", k) for n, v, k in zip(names, columns, keys, strict=True))
@@ -93,7 +93,9 @@ def compare_choices(
     check_placeholders(command, settings)
     rows = list(combinations(choices))
     if len(rows) > MAX_VALUES:
-        raise UsageError(f"that is {len(rows)} runs; {MAX_VALUES} is the most", next_step="try fewer values at a time")
+        raise UsageError(
+            f"that is {len(rows)} runs; at most {MAX_VALUES} are allowed", next_step="try fewer values at a time"
+        )
     trials: list[RampTrial] = []
     for number, values in enumerate(rows, 1):
         trials.append(try_values(command, settings, values, bounds, None if keep is None else keep / f"{number:02d}"))

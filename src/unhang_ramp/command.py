@@ -20,37 +20,40 @@ if TYPE_CHECKING:
 def ramp(
     command: Annotated[
         list[str],
-        typer.Argument(metavar="CMD…", help="The command with {NAME} where something grows; it is run at every size."),
+        typer.Argument(
+            metavar="CMD…", help="Command with {NAME} where a value goes; run once for each size or setting."
+        ),
     ],
     grow: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=1,2,4", help="What grows: NAME=1,2,4, NAME=1:64, NAME=2,3@ds.json:key.in.it"),
+        typer.Option(metavar="NAME=1,2,4", help="Values to grow: NAME=1,2,4, NAME=1:64 or NAME=2,3@ds.json:key.in.it."),
     ] = None,
     tries: Annotated[
         list[str] | None,
         typer.Option(
             "--try",
             metavar="NAME=2,3",
-            help="What is tried instead, each with each: NAME=2,3, ONE*OTHER=1*8,2*4 (together), …@ds.json:key.in.it",
+            help="Settings to try instead, all combinations: NAME=2,3, ONE*OTHER=1*8,2*4 (paired), …@ds.json:key.in",
         ),
     ] = None,
     steps: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Steps to time at each size, after one to warm up.")
+        int, typer.Option(min=2, metavar="N", help="Steps to time at each size, after one warm-up step.")
     ] = 5,
-    limit: Annotated[float, typer.Option(min=1.0, metavar="S", help="End a size after S seconds.")] = 600.0,
+    limit: Annotated[float, typer.Option(min=1, metavar="S", help="End each size after S seconds.")] = 600,
     stall_after: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="Seconds ranks may wait for one before it counts as a stall.")
-    ] = 60.0,
+        float, typer.Option(min=1, metavar="S", help="Count a wait of S seconds for a rank as a stall.")
+    ] = 60,
     folder: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="Keep the run folder of every size here.")
+        Path | None, typer.Option("--dir", metavar="DIR", help="Keep the run folder of every size in DIR.")
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
+    form: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TEXT,
     lang: Language = None,
 ) -> None:
-    """Run a command for a few steps at growing size or with several settings, and say what gives way or is fastest.
+    """Run a few steps at growing sizes or with several settings, and show what breaks or what is fastest.
 
-    Each run is ended after its steps; nothing after them runs. Exit code: 0 every one was sound, 1 something gave
-    way, 2 bad usage.
+    Each run ends after its steps; nothing after them runs.
+
+    Exit codes: 0 every run was sound, 1 something broke, 2 bad usage.
 
     Examples:
     unhang ramp --grow batch=1:64 -- torchrun --nproc-per-node 8 train.py --batch {batch}
@@ -59,7 +62,7 @@ def ramp(
     if not sys.platform.startswith("linux"):
         raise UsageError("unhang ramp works on Linux only")
     if command and shutil.which(command[0]) is None and "{" not in command[0]:
-        raise UsageError(f"there is no command {command[0]}", next_step="run it alone first, then under unhang ramp")
+        raise UsageError(f"command not found: {command[0]}", next_step="run it alone first, then under unhang ramp")
     from unhang.cli.output.answer import give_layout
     from unhang.report.language import resolve_language
     from unhang.report.layout.text_layout import width_of
@@ -72,7 +75,7 @@ def ramp(
     spoken = "en" if form is Format.JSON and not lang else resolve_language(lang)
     bounds = TrialLimits(steps, limit, stall_after)
     if grow and tries:
-        raise UsageError("--grow and --try are two questions", next_step="try first, then grow what was fastest")
+        raise UsageError("--grow and --try cannot be combined", next_step="try first, then grow what was fastest")
     if tries:
         tried = compare_choices(command, [parse_choice(text) for text in tries], bounds=bounds, keep=folder, tell=_tell)
         document, sheet = choices_document(tried, lang=spoken), choices_sheet(tried, width_of(sys.stdout), spoken)

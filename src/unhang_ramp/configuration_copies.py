@@ -78,7 +78,7 @@ def with_values(text: str, file: str, keys: Mapping[str, str]) -> str:
     """
     kind = Path(file).suffix
     if kind not in KINDS:
-        raise UsageError(f"{file} is no JSON, YAML or TOML", next_step="write {NAME} where the value goes")
+        raise UsageError(f"{file} is not JSON, YAML or TOML", next_step="write {NAME} where the value goes")
     try:
         if kind == ".toml":
             return _toml(text, file, keys)
@@ -119,7 +119,7 @@ def _toml(text: str, file: str, keys: Mapping[str, str]) -> str:
 
 
 def _no_key(file: str, key: str) -> UsageError:
-    return UsageError(f"{file} has no {key}", next_step=f"write {key} into it with the value of today")
+    return UsageError(f"{file} has no {key}", next_step=f"write {key} into it with its current value")
 
 
 def _text(path: Path) -> str:

@@ -81,8 +81,8 @@ def judge_size(now: RampTrial, before: RampTrial | None, grown: Growth | None) -
     if now.outcome != GOOD:
         return now.outcome, _failed(now)
     for free, size, what in (
-        (now.memory_free, now.memory_limit, say("memory of this machine")),
-        (now.card_free, now.card_size, say("memory of a card")),
+        (now.memory_free, now.memory_limit, say("machine's memory")),
+        (now.card_free, now.card_size, say("GPU memory")),
     ):
         if free is not None and size and free < MIN_FREE_SHARE * size:
             share = round(100 * free / size, 1)
@@ -107,7 +107,7 @@ def _longer(now: RampTrial, before: RampTrial | None, grown: Growth | None) -> t
     if now.typical_s <= expected * MAX_STEP_GROWTH or now.typical_s - expected <= MIN_STEP_GROWTH_S:
         return "", None
     return "step-time", say(
-        "a step takes {now:.2f} s where the size explains {expected:.2f} s", now=now.typical_s, expected=expected
+        "a step takes {now:.2f} s; its size explains only {expected:.2f} s", now=now.typical_s, expected=expected
     )
 
 
@@ -116,9 +116,9 @@ def _failed(now: RampTrial) -> Text:
     if now.outcome == STALL:
         return say("the ranks wait for each other: {said}", said=said)
     if now.outcome == MEMORY:
-        return say("the memory is not enough: {said}", said=said)
+        return say("out of memory: {said}", said=said)
     if now.outcome == LIMIT:
-        return say("the steps were not done in {seconds:.0f} s", seconds=now.seconds)
+        return say("the steps did not finish in {seconds:.0f} s", seconds=now.seconds)
     if now.outcome == CRASH:
         return say("the command ended with {code}: {said}", code=now.code, said=said)
     return say(

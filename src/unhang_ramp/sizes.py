@@ -51,7 +51,7 @@ def parse_growth(text: str) -> Growth:
     match = _GROW.fullmatch(text)
     values = _values(match["values"]) if match else ()
     if match is None or not values or len(values) > MAX_VALUES:
-        raise UsageError(f"--grow wants NAME=1,2,4 or NAME=1:64, not {text}", next_step=_NEXT)
+        raise UsageError(f"--grow expects NAME=1,2,4 or NAME=1:64, not {text}", next_step=_NEXT)
     return Growth(match["name"], values, match["file"] or "", match["key"] or "")
 
 
@@ -77,9 +77,9 @@ def _number(text: str) -> float | None:
 def check_placeholders(command: Sequence[str], growths: Sequence[Growth]) -> None:
     """Raise UsageError where something that grows has no place, or a place nothing that grows."""
     if not growths:
-        raise UsageError("say with --grow what is to grow", next_step=_NEXT)
+        raise UsageError("use --grow to say what grows", next_step=_NEXT)
     if "{" not in command[0] and shutil.which(command[0]) is None:
-        raise UsageError(f"there is no command {command[0]}")
+        raise UsageError(f"command not found: {command[0]}")
     held = {
         name
         for files in configuration_copies.find_templates(command, [g.name for g in growths]).values()
@@ -92,7 +92,7 @@ def check_placeholders(command: Sequence[str], growths: Sequence[Growth]) -> Non
             )
         if not one.file and f"{{{one.name}}}" not in " ".join(command) and one.name not in held:
             raise UsageError(
-                f"the command has no place for {one.name}",
+                f"the command does not contain {{{one.name}}}",
                 next_step=f"write {{{one.name}}} where it goes, in the command or in a configuration file it names",
             )
         if one.file:

@@ -72,9 +72,9 @@ def choices_document(tried: TriedChoices, *, lang: str = "en") -> dict[str, Any]
 def choices_sheet(tried: TriedChoices, width: int, lang: str = "en") -> TextLayout:
     """The fastest sound choice, what was not sound about others, and every choice."""
     sheet, voice = TextLayout(width), Localizer(lang, Redactor())
-    head = say("None of these ended well.")
+    head = say("None of these runs succeeded.")
     if tried.sound:
-        head = say("The fastest that ended well is {size}.", size=_size(tried.sound[0]))
+        head = say("The fastest successful choice is {size}.", size=_size(tried.sound[0]))
     sheet.paragraph(Styled(voice.sentence(head), "bold green" if tried.sound else "bold yellow"), indent=0)
     for trial, (_, because) in zip(tried.trials, tried.judgements, strict=True):
         if because is not None:
@@ -89,9 +89,9 @@ def choices_sheet(tried: TriedChoices, width: int, lang: str = "en") -> TextLayo
 def ramp_sheet(ramp: Ramp, width: int, lang: str = "en") -> TextLayout:
     """What gave way, the largest good size with its price, and every size."""
     sheet, voice = TextLayout(width), Localizer(lang, Redactor())
-    head = say("It grew to the last size and stayed sound.")
+    head = say("Every size up to the last one was sound.")
     if ramp.stop_reason is not None:
-        head = say("It gives way at {size}.", size=_size(ramp.trials[-1]))
+        head = say("It breaks at {size}.", size=_size(ramp.trials[-1]))
     sheet.paragraph(Styled(voice.sentence(head), "bold green" if ramp.stop_reason is None else "bold yellow"), indent=0)
     if ramp.stop_reason is not None:
         sheet.paragraph(voice.sentence(ramp.stop_reason), lead="• ")
@@ -112,7 +112,7 @@ def _size(trial: RampTrial) -> str:
 
 def _price(trial: RampTrial) -> Text:
     return say(
-        "the largest good size is {size}: {step:.3f} s a step, {free} of memory left",
+        "the largest good size is {size}: {step:.3f} s per step, {free} of memory left",
         size=_size(trial),
         step=trial.typical_s or 0.0,
         free=_bytes(trial.card_free if trial.card_free is not None else trial.memory_free),
@@ -120,7 +120,7 @@ def _price(trial: RampTrial) -> Text:
 
 
 def _table(trials: Sequence[RampTrial], voice: Localizer, outcomes: Sequence[str] = ()) -> list[str]:
-    heads = (say("size"), say("outcome"), say("step"), say("longest"), say("in collectives"), say("memory left"))
+    heads = (say("size"), say("outcome"), say("step time"), say("longest"), say("in collectives"), say("memory left"))
     rows = [[voice.say(head) for head in heads]]
     for trial, outcome in zip(trials, outcomes or [trial.outcome for trial in trials], strict=True):
         share = trial.collective_share

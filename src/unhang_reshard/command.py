@@ -33,42 +33,50 @@ def reshard(
     source: Annotated[
         list[str],
         typer.Argument(
-            metavar="SOURCE…", help="CSV, JSON lines, Parquet, or shards: a file, a folder, 'shard-{000..019}.tar'."
+            metavar="SOURCE…", help="CSV, JSON lines, Parquet or shards: a file, a folder, or 'shard-{000..019}.tar'."
         ),
     ],
-    ranks: Annotated[str, typer.Option(metavar="N[,N…]", help="World sizes that must come out even: 8, or 8,12.")],
-    to: Annotated[TargetFormat, typer.Option(help="What to write.")] = TargetFormat.WEBDATASET,  # noqa: ARG001 - one for now
+    ranks: Annotated[str, typer.Option(metavar="N[,N…]", help="World sizes that must divide evenly: 8, or 8,12.")],
+    to: Annotated[TargetFormat, typer.Option(help="Format to write.")] = TargetFormat.WEBDATASET,  # noqa: ARG001 - one for now
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Default: SOURCE-shards.")
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder to write; default: SOURCE-shards.")
     ] = None,
     workers: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Loader workers of each rank that must come out even.")
+        int, typer.Option(min=1, metavar="N", help="DataLoader workers of each rank, which must divide evenly too.")
     ] = 4,
     img_key: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of the image path; default: the usual names.")
+        str | None, typer.Option(metavar="NAME", help="Column with the image path; default: the usual names.")
     ] = None,
-    caption_key: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the caption.")] = None,
-    separator: Annotated[str | None, typer.Option(metavar="C", help="Separator of a CSV; default: its own.")] = None,
-    encoding: Annotated[str, typer.Option(metavar="NAME", help="Encoding of a CSV.")] = "utf-8",
+    caption_key: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column with the caption; default: the usual names.")
+    ] = None,
+    separator: Annotated[
+        str | None, typer.Option(metavar="C", help="CSV separator; default: detected from the header.")
+    ] = None,
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="CSV encoding.")] = "utf-8",
     images: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where relative image paths begin; default: here, then beside the file."),
+        typer.Option(
+            metavar="DIR", help="Base folder of relative image paths; default: the current folder, then the file's."
+        ),
     ] = None,
-    text_only: Annotated[bool, typer.Option("--text-only", help="Samples without an image.")] = False,
-    keep_columns: Annotated[bool, typer.Option("--keep-columns", help="Keep all other columns, as JSON.")] = False,
+    text_only: Annotated[bool, typer.Option("--text-only", help="Samples have no image.")] = False,
+    keep_columns: Annotated[bool, typer.Option("--keep-columns", help="Keep all other columns as JSON.")] = False,
     when_uneven: Annotated[
-        UnevenChoice, typer.Option(help="The samples too many: leave them out, or repeat some to fill up.")
+        UnevenChoice, typer.Option(help="Surplus samples: drop them, or repeat a few to fill up.")
     ] = UnevenChoice.DROP,
-    per_shard: Annotated[int, typer.Option(min=1, metavar="N", help="Most samples of a shard.")] = 10_000,
-    strict: Annotated[bool, typer.Option("--strict", help="Write nothing if any sample cannot be used.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Throw away what an earlier call wrote.")] = False,
-    form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
+    per_shard: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of samples in a shard.")] = 10_000,
+    strict: Annotated[bool, typer.Option("--strict", help="Write nothing if any sample is unusable.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Discard what an earlier call wrote.")] = False,
+    form: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TEXT,
     lang: Language = None,
 ) -> None:
-    """Write a data set anew as equal shards, so that no rank runs out of batches before the others.
+    """Rewrite a data set as equal shards, so that no rank runs out of batches early.
 
-    Broken rows and images are left out and listed with their lines. Killed at any moment, the same command goes on
-    and the shards are the same to the byte. Exit code: 0 written, 2 nothing could be written.
+    Leaves out broken rows and images and lists their lines. If it is killed, the same command resumes and writes the
+    same shards, byte for byte.
+
+    Exit codes: 0 written, 2 nothing could be written.
 
     Examples:
     unhang reshard 'shard-{000..019}.tar' --ranks 8,12 --workers 4 --output even/
@@ -98,7 +106,7 @@ def reshard(
 def _sizes(words: str) -> tuple[int, ...]:
     sizes = tuple(dict.fromkeys(int(word) if word.strip().isdecimal() else 0 for word in words.split(",")))
     if not all(0 < size <= 1 << 20 for size in sizes):
-        raise UsageError(f"--ranks {words!r} is no list of world sizes", next_step="--ranks 8, or --ranks 8,12")
+        raise UsageError(f"--ranks {words!r} is not a list of world sizes", next_step="--ranks 8, or --ranks 8,12")
     return sizes
 
 

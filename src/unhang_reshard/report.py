@@ -77,7 +77,7 @@ def reshard_sheet(done: Resharded, width: int, lang: str = "en") -> TextLayout:
     sheet.heading(voice.say(say("In the training command")))
     for line in training_arguments(done):
         sheet.lines.append(Styled("  " + line))
-    sheet.heading(voice.say(say("In the loop, for a rank that ends early all the same")))
+    sheet.heading(voice.say(say("In the training loop, in case a rank still ends early")))
     sheet.lines.append(Styled("  " + LOOP_LINE))
     return sheet
 
@@ -96,30 +96,31 @@ def _summary_lines(done: Resharded, sizes: EvenSizes) -> list[Text]:
     ]
     texts += [_fault(fault, count, found.firsts.get(fault, [])) for fault, count in fault_counts(found)]
     if found.left_out:
-        texts.append(say("every sample that was left out stands with its line in {file}", file=done.folder / LEFT_OUT))
+        texts.append(say("{file} lists every sample that was left out, with its line", file=done.folder / LEFT_OUT))
     if sizes.left_out:
         texts.append(
             say(
-                "good samples that stay out so that all get the same: {count}; --when-uneven repeat keeps them",
+                "good samples left out so that all ranks get the same number: {count}; --when-uneven repeat keeps them",
                 count=sizes.left_out,
             )
         )
     if sizes.repeated:
         texts.append(
             say(
-                "samples that are in twice so that all get the same: {count}; --when-uneven drop leaves out instead",
+                "samples repeated so that all ranks get the same number: {count}; --when-uneven drop "
+                "leaves a few out instead",
                 count=sizes.repeated,
             )
         )
     if done.changed:
         texts.append(
             say(
-                "{count} samples could no longer be read when they were written; others stand in their places",
+                "{count} samples could no longer be read when they were written; other samples replace them",
                 count=done.changed,
             )
         )
     if done.went_on:
-        texts.append(say("an earlier call had begun this; its work was kept"))
+        texts.append(say("resumed the work of an earlier call"))
     return texts
 
 

@@ -115,7 +115,7 @@ def _settled_sizes(found: Survey, order: ReshardOptions, place: WorkFolder) -> E
     if order.strict and found.left_out:
         raise UsageError(f"{found.left_out} samples cannot be used; nothing was written", next_step=f"less {log}")
     if not found.good:
-        raise UsageError("not one sample can be used; nothing was written", next_step=f"less {log}")
+        raise UsageError("no sample can be used; nothing was written", next_step=f"less {log}")
     return even_sizes(
         found.good,
         found.size,
@@ -206,7 +206,7 @@ class _ShardsWriter:
                 return found
         raise UnhangError(
             f"none of the samples around number {position} can be read any more",
-            next_step="see that the storage is there, then give the same command again",
+            next_step="check that the storage is there, then run the same command again",
         )
 
 
@@ -252,10 +252,10 @@ def _of_manifest(folder: Path, manifest: dict[str, Any]) -> Resharded:
         gone = Path(error.filename).name
     except (KeyError, TypeError):
         raise UsageError(
-            f"{folder / MANIFEST} is not one of ours", next_step="name another folder: --output DIR"
+            f"{folder / MANIFEST} was not written by unhang reshard", next_step="name another folder: --output DIR"
         ) from None
     if gone is not None:
-        raise UsageError(f"{gone} is not as it was written", next_step="write them anew with --overwrite")
+        raise UsageError(f"{gone} has changed since it was written", next_step="write them again with --overwrite")
     return Resharded(folder, found, sizes, shards, went_on=True)
 
 
@@ -263,11 +263,11 @@ def _stopped(error: OSError, folder: Path) -> UnhangError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return UnhangError(
             f"no room in {folder}: {error.strerror}; what is written stays",
-            next_step="make room, then give the same command again: it goes on where it stopped",
+            next_step="make room, then run the same command again: it resumes where it stopped",
         )
     return UnhangError(
         f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}; what is written stays",
-        next_step="give the same command again: it goes on where it stopped",
+        next_step="run the same command again: it resumes where it stopped",
     )
 
 
@@ -284,7 +284,7 @@ def find_files(words: Sequence[str]) -> list[Path]:
         )
     for path in files:
         if not path.is_file():
-            raise UsageError(f"there is no file {path}")
+            raise UsageError(f"no such file: {path}")
     return files
 
 
@@ -323,7 +323,7 @@ def open_source(files: Sequence[Path], reading: ReadOptions) -> SampleSource:
     if kind is None:
         raise UsageError(
             f"{files[0]} ends in none of {', '.join(ENDINGS)}",
-            next_step="rename it, or make a link with such an ending",
+            next_step="rename it, or link to it with such an ending",
         )
     if kind == "shards":
         from unhang_reshard.formats.shard_files import ShardFiles

@@ -18,25 +18,25 @@ Fault = Literal[
     "empty", "cut-short", "no-image", "too-large", "incomplete", "name", "archive", "changed",
 ]  # fmt: skip
 FAULTS: dict[Fault, Text] = {
-    "columns": say("the row has another number of columns than the header, or lacks one that is needed"),
+    "columns": say("the row has more or fewer columns than the header, or lacks one that is needed"),
     "encoding": say("the text is not in the encoding of the file"),
     "quotes": say("a quotation mark is opened and not closed"),
-    "line": say("the line is too long, or holds a NUL"),
+    "line": say("the line is too long, or contains a NUL"),
     "json": say("the line is not a JSON object"),
     "caption": say("no caption"),
     "path": say("no image path"),
     "address": say("the image is a web address, not a file"),
-    "missing": say("the image is not there"),
-    "no-file": say("the image is no regular file"),
+    "missing": say("the image does not exist"),
+    "no-file": say("the image is not a regular file"),
     "unreadable": say("the image cannot be read"),
     "empty": say("the image is empty"),
-    "cut-short": say("the image is cut short"),
-    "no-image": say("the file is no image of a known kind"),
+    "cut-short": say("the image is truncated"),
+    "no-image": say("the file is not an image of a known format"),
     "too-large": say("larger than 128 MiB"),
     "incomplete": say("a part is missing that other samples have"),
     "name": say("the name of a part is too long or empty"),
     "archive": say("the shard is damaged from here on"),
-    "changed": say("could be read at first, and no longer when it was written"),
+    "changed": say("was readable at first, but not when it was written"),
 }
 
 

@@ -40,8 +40,8 @@ class WorkFolder:
             raise UsageError(f"{self.folder} is not empty", next_step="name another folder: --output DIR")
         if before is not None and before != call and not again:
             raise UsageError(
-                f"{self.folder} holds the work of another call: {_difference(before, call)}",
-                next_step="name another folder with --output, or begin anew with --overwrite",
+                f"{self.folder} contains the work of another call: {_difference(before, call)}",
+                next_step="name another folder with --output, or start over with --overwrite",
             )
         try:
             self.work.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ class WorkFolder:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise UsageError(f"{self.folder} is no folder that can be read: {error.strerror}") from None
+            raise UsageError(f"{self.folder} is not a readable folder: {error.strerror}") from None
 
     def _clear(self) -> None:
         """Only what we wrote ourselves: the manifest first, so that a kill here leaves unfinished work, not a lie."""

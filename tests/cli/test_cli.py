@@ -317,9 +317,9 @@ def test_files_of_two_jobs_get_two_verdicts_the_worst_first() -> None:
     ("lang", "form", "statuses"),
     [
         ("en", "text", ("1. HANG  ", "2. CRASH  ")),
-        ("zh", "text", ("1. 卡死  ", "2. 崩溃  ")),
+        ("zh", "text", ("1. 卡住  ", "2. 崩溃  ")),
         ("en", "markdown", ("1. **HANG**: ", "2. **CRASH**: ")),
-        ("zh", "markdown", ("1. **卡死**：", "2. **崩溃**：")),
+        ("zh", "markdown", ("1. **卡住**：", "2. **崩溃**：")),
     ],
 )
 def test_the_first_screen_of_two_jobs_names_both_with_their_times(

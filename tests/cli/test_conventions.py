@@ -17,11 +17,13 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from scripts.catalogue import help_texts
 from tests import leavings
 from tests.command import unhang
 from unhang.cli import diagnosing, options, settings
 from unhang.cli.command_line import VERBS, command_line
 from unhang.cli.main import main
+from unhang.report.language import catalogue
 
 DOCS = Path(__file__).parents[2] / "docs"
 LOG = leavings.watchdog_log(0)
@@ -70,6 +72,51 @@ def test_help_has_examples_and_no_types_of_flags(verb: str, capsys: pytest.Captu
     assert "list[" not in help_text
     assert not {"--out", "--for", "--stall", "--again", "--json", "--no-color"} & {*re.findall(r"--[\w-]+", help_text)}
     assert re.search(r"^Examples:\n  \S", help_text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("verb", ["", *VERB_NAMES])
+def test_help_is_in_chinese_too(verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("UNHANG_LANG", "")
+    _, chinese, _ = printed(capsys, "--lang", "zh", *verb.split(), "--help")
+    monkeypatch.setenv("UNHANG_LANG", "")
+    _, english, _ = printed(capsys, *verb.split(), "--help")
+    shown = {text: catalogue("zh")[text] for text in help_texts() if text in english}
+
+    assert {"Options", "Examples:", "Show this message and exit."} <= shown.keys()
+    assert [text for text, said in shown.items() if said not in chinese or (" " in text and text in chinese)] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (["--lang", "zh", "run", "--help"], {}),
+        (["--lang=zh", "run", "--help"], {}),
+        (["run", "--help", "--lang", "zh"], {}),
+        (["run", "-h"], {"LC_ALL": "zh_CN.UTF-8"}),
+        (["lab", "run", "-h"], {"UNHANG_LANG": "zh"}),
+        (["lab"], {"UNHANG_LANG": "zh"}),
+    ],
+)
+def test_help_is_in_the_language_asked_for(
+    words: list[str],
+    environment: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {"COLUMNS": "60", "UNHANG_LANG": "", **environment}.items():
+        monkeypatch.setenv(name, value)
+    _, shown, _ = printed(capsys, *words)
+
+    assert shown.strip().startswith("用法：unhang ")
+    assert " …" not in shown, "the end of a sentence is cut off"
+
+
+def test_a_language_there_is_no_help_in(capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown, error = printed(capsys, "run", "--lang", "xx", "--help")
+
+    assert (code, shown) == (2, "")
+    assert "There is no language 'xx' here" in error
 
 
 @pytest.mark.parametrize("verb", VERB_NAMES)

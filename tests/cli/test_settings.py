@@ -195,7 +195,7 @@ def test_a_file_that_others_can_write_is_not_used(own: Path, ask: Ask) -> None:
     code, answer, said = ask("job.log")
 
     assert (code, shape(answer)) == (1, "text")
-    assert "can be written by others than you; not used" in said
+    assert "is writable by other users; not used" in said
 
 
 def test_a_project_without_a_word_of_us_is_looked_past(own: Path, ask: Ask) -> None:

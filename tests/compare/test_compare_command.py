@@ -67,7 +67,7 @@ def test_two_folders_of_traces(tmp_path: Path) -> None:
 
     assert told.returncode == 1, told.stderr
     assert told.stdout.startswith("SLOWER  Steps take 34 ms instead of 16 ms")
-    assert "rank 0, 18 ms more in write" in " ".join(told.stdout.split())
+    assert "rank 0 spends 18 ms more in write" in " ".join(told.stdout.split())
     assert "Rank 1 waits for rank 0" in told.stdout
 
 
@@ -174,7 +174,7 @@ def test_a_trace_of_one_rank_says_whose_trace_is_missing(tmp_path: Path) -> None
 
     told = command.unhang("compare", "a", "b", folder=tmp_path)
 
-    assert "there is nothing here: rank 0" in " ".join(told.stdout.split())
+    assert "without data here: rank 0" in " ".join(told.stdout.split())
 
 
 def test_in_chinese_and_as_markdown(tmp_path: Path) -> None:
@@ -199,18 +199,18 @@ def test_to_a_file_only_the_owner_may_read(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["a", "nowhere"], "nowhere does not exist"),
-        (["a", "a", "a"], "one or two things"),
-        (["a"], "say which steps or which ranks"),
+        (["a", "a", "a"], "one or two paths"),
+        (["a"], "choose steps or ranks"),
         (["a", "a", "--against", "1:2"], "within one run"),
-        (["a", "--against", "5:9"], "say with --steps"),
-        (["a", "--against-ranks", "1"], "say with --ranks"),
-        (["a", "--steps", "0:5", "--against", "7000:8000"], "it holds 0:11"),
+        (["a", "--against", "5:9"], "--steps is missing"),
+        (["a", "--against-ranks", "1"], "--ranks is missing"),
+        (["a", "--steps", "0:5", "--against", "7000:8000"], "it has 0:11"),
         (["a", "--steps", "5:1", "--against", "7:8"], "comes before the first"),
-        (["a", "--steps", "five", "--against", "7:8"], "wants steps like 100:200"),
-        (["a", "--ranks", "0", "--against-ranks", "9"], "none of these ranks; it holds 0, 1"),
-        (["a", "--ranks", "0", "--against-ranks", "7-1"], "wants ranks like"),
-        (["a", "a/note.txt"], "is no trace of torch.profiler"),
-        (["a", "empty"], "holds neither a run"),
+        (["a", "--steps", "five", "--against", "7:8"], "expects steps like 100:200"),
+        (["a", "--ranks", "0", "--against-ranks", "9"], "none of these ranks; it has 0, 1"),
+        (["a", "--ranks", "0", "--against-ranks", "7-1"], "expects ranks like"),
+        (["a", "a/note.txt"], "is not a torch.profiler trace"),
+        (["a", "empty"], "contains neither a run"),
         (["a", "a", "--lang", "xx"], "no language"),
     ],
 )
@@ -229,7 +229,7 @@ def test_bad_usage_is_one_sentence_and_2(
     told = capsys.readouterr().err
     assert left.value.code == 2
     assert said in told
-    assert "mistake of unhang" not in told
+    assert "internal error" not in told
 
 
 def test_torn_traces_are_read_as_far_as_they_go_and_said(tmp_path: Path) -> None:

@@ -140,14 +140,14 @@ def test_a_record_of_another_version_is_not_watched_and_said_once(tmp_path: Path
     words = announcements.summary_lines(RunTotals(), members, tmp_path)
 
     assert sorted(members.by_rank) == [0]
-    assert words.count("could not look at rank 1") == 1
+    assert words.count("could not observe rank 1") == 1
 
 
 def test_records_of_another_version_only_are_said_once(tmp_path: Path) -> None:
     members = ranks_of(tmp_path, other_version=("0.1077.rec", "0.1078.rec"))
     words = announcements.summary_lines(RunTotals(), members, tmp_path)
 
-    assert words == "unhang: could not look at ranks 0, 1: another version of unhang is installed where they run\n"
+    assert words == "unhang: could not observe ranks 0, 1: another version of unhang is installed where they run\n"
 
 
 def ranks_of(tmp_path: Path, other_version: tuple[str, ...]) -> JobRanks:

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from unhang.report.verdict_document import VerdictDocument
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
-OUR_MISTAKE = re.compile(r"Traceback \(most recent|mistake of unhang|Error in |Warning: |not enough memory")
+OUR_MISTAKE = re.compile(r"Traceback \(most recent|internal error|Error in |Warning: |not enough memory")
 TAGS = frozenset(
     (
         *("html", "head", "meta", "title", "style", "body", "script", "main", "header", "footer", "nav", "section"),

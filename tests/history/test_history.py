@@ -259,7 +259,7 @@ def test_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypa
     fill(tmp_path)
 
     screen = printed(capsys)
-    assert screen.startswith("Named again and again\n  h7: 2 runs, last on 1970-01-01: gpu-hardware\n")
+    assert screen.startswith("Named repeatedly\n  h7: 2 runs, last on 1970-01-01: gpu-hardware\n")
     assert "stalled · gpu-hardware · rank 3 · train.py:51" in screen
     assert "多次被点名" in printed(capsys, "--lang", "zh")
     assert json.loads(printed(capsys, "--json"))["named"][0]["name"] == "h7"

@@ -25,7 +25,7 @@ from unhang.wire.documents.earlier_verdicts import EarlierSuspect
 from unhang.wire.documents.verdict_summary import VerdictSummary
 
 SENTENCE = say("{ranks:who} {ranks:waits|wait} in a call of one number, as a barrier makes it", ranks=(1, 2, 3))
-OTHER = say("the watchers of the nodes have met")
+OTHER = say("the watchers of the nodes are connected")
 
 
 def summary(number: int, sentence: Text) -> VerdictSummary:

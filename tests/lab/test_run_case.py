@@ -42,7 +42,7 @@ def test_a_case_leaves_every_kind_of_evidence_and_no_process(tmp_path: Path, mon
 def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
 
-    with pytest.raises(UnhangError, match="already holds something"):
+    with pytest.raises(UnhangError, match="is not empty"):
         run_case(find_case("healthy"), tmp_path)
 
     assert (tmp_path / "mine.txt").read_text() == "mine"

@@ -93,7 +93,7 @@ def test_one_thing_grows_after_another_and_each_keeps_its_largest() -> None:
 
 
 def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no place for seq"):
+    with pytest.raises(UsageError, match="does not contain {seq}"):
         check_placeholders(["true", "{batch}"], [parse_growth("batch=1,2"), parse_growth("seq=1,2")])
     with pytest.raises(UsageError, match="no command no-such-launcher"):
         check_placeholders(["no-such-launcher", "{batch}"], [parse_growth("batch=1,2")])
@@ -231,8 +231,8 @@ def test_the_fastest_choice_that_ended_well_is_named_and_the_others_stay_in_the_
     text = "\n".join(line.plain for line in choices_sheet(tried, 100).lines)
     document = choices_document(tried)
 
-    assert "The fastest that ended well is batch=2." in text
-    assert "batch=4: the memory is not enough: no room" in text.replace("Batch", "batch")
+    assert "The fastest successful choice is batch=2." in text
+    assert "batch=4: out of memory: no room" in text.replace("Batch", "batch")
     assert document["good"]["values"] == {"batch": "2"}
     assert [row["kind"] for row in document["sizes"]] == ["", "", "memory"]
     nothing = TriedChoices(trials[2:], (("memory", say("no room")),))

@@ -32,7 +32,7 @@ def test_below_it_stand_cause_place_time_and_what_is_missing_and_then_what_to_do
         "HANG  Rank 3 ran out of batches at step 1041 and left the loop",
         "      The others wait for it in all_reduce.",
         "      uneven-data · certain · gpu-a17 · train.py:26 · since 03-02 04:11:09+08:00",
-        "      nothing from ranks 4-7 · the wait's limit passes in 29 min",
+        "      no data from ranks 4-7 · the wait times out in 29 min",
     ]
     assert lines[4].startswith("Next  Give the split of the files one seed")
 

@@ -79,7 +79,7 @@ def test_fixed_words_inside_a_sentence_are_translated() -> None:
     template = "{ranks:who} disagree in {kinds} at position {position}"
     said = language.translate(Text(template, {"ranks": (1, 2), "kinds": "size and dtype", "position": 4}), "zh")
 
-    assert said == "rank 1, 2 在第 4 个位置上的大小和 dtype 不一致"
+    assert said == "rank 1、2 在第 4 个位置上的大小和 dtype 不一致"
 
 
 def test_a_sentence_of_the_knowledge_is_said_in_the_language() -> None:

@@ -44,7 +44,7 @@ def test_the_administrator_gets_node_card_bus_xid_time_and_one_request() -> None
 
 def test_a_fault_in_the_program_asks_nothing_of_the_administrator() -> None:
     block = to_markdown(samples.hang()).split("**Your administrator**")[1]
-    assert block.strip() == "- Nothing to ask: nothing here points at the machines."
+    assert block.strip() == "- Nothing to ask: no evidence points to the machines."
 
 
 def test_a_gpu_that_is_only_suspected_is_asked_for_and_no_node_is_drained() -> None:
@@ -63,7 +63,7 @@ def test_the_administrators_block_alone_says_what_happened_and_what_to_run() -> 
     assert "Check: dcgmi diag -r 3 passes." in block
     nowhere = replace(crash.findings[0], nodes=(), evidence=())
     block = to_markdown(replace(crash, findings=(nowhere,), stalled_since="2026-03-02T04:11:05"))
-    assert "- rank 12 · no line names the node · since `2026-03-02 04:11:05` (zone not recorded)" in block
+    assert "- rank 12 · the node is not named · since `2026-03-02 04:11:05` (zone not recorded)" in block
 
 
 def test_the_node_of_its_rank_is_named_where_no_line_names_one() -> None:
@@ -78,7 +78,7 @@ def test_the_administrator_hears_whose_node_nobody_looked_at() -> None:
     unknown = samples.unknown()
     stopped = replace(unknown, findings=unknown.findings[:1], ranks_missing=(2, 3))
     block = to_markdown(stopped).split("**Your administrator**")[1]
-    assert "nothing from ranks 2, 3 was read: `dmesg -T` of their nodes" in block
+    assert "there is no data from ranks 2, 3: `dmesg -T` on their nodes" in block
 
 
 def test_text_from_a_log_cannot_become_markup() -> None:
@@ -99,7 +99,7 @@ def test_redaction_renames_the_node_in_both_blocks() -> None:
 @pytest.mark.parametrize(
     ("lang", "told"),
     [
-        ("en", "- host-1 stands for the real name, which this text shows without `--redact`"),
+        ("en", "- host-1 replaces the real name; without `--redact` this text shows it"),
         ("zh", "- host-1 是替代名；不加 `--redact` 就会写出真名"),
     ],
 )

@@ -19,8 +19,11 @@ CASES = Path(__file__).parents[1] / "cases"
     [
         ("deadlock-order/hit_lab_p2p_cycle", ["Ranks 0-2 are here"]),
         ("rank-crashed/hit_actor_idle_after_its_method_raised", ["Rank 1 was last seen here"]),
-        ("rank-conditional-collective/hit_a_key_nobody_sets", ["Look at this line", "The others wait here"]),
-        ("rank-conditional-collective/hit_key_of_a_signal_at_the_store", ["Rank 1 is here", "The others wait here"]),
+        ("rank-conditional-collective/hit_a_key_nobody_sets", ["Look at this line", "The other ranks wait here"]),
+        (
+            "rank-conditional-collective/hit_key_of_a_signal_at_the_store",
+            ["Rank 1 is here", "The other ranks wait here"],
+        ),
     ],
 )
 def test_it_is_said_whether_the_ranks_stand_there(case: str, headings: list[str]) -> None:

@@ -50,8 +50,8 @@ def test_a_terminal_gets_colours_unless_no_color_is_set(monkeypatch: pytest.Monk
 
 def test_what_to_do_stands_before_why_and_both_places_are_named() -> None:
     text = to_text(samples.hang(), fact_samples.facts())
-    order = ["HANG", "train.py:26", "Next", "Why", "Rank 3 is here", "The others wait here", "Evidence"]
-    order += ["What followed from it", "Could not be checked", "Could not be read", "Ruled out", "Read all 8 ranks."]
+    order = ["HANG", "train.py:26", "Next", "Why", "Rank 3 is here", "The other ranks wait here", "Evidence"]
+    order += ["Consequences", "Could not be checked", "Could not be read", "Ruled out", "Read all 8 ranks."]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
     assert "▸    26 │ torch.save" in text
@@ -67,7 +67,7 @@ def test_a_long_command_stays_one_command_when_it_is_wrapped() -> None:
 
 
 def test_healthy_and_unknown_say_so_and_what_was_read() -> None:
-    assert to_text(samples.healthy()).startswith("HEALTHY  Nothing is wrong, and what was read shows it.")
+    assert to_text(samples.healthy()).startswith("HEALTHY  Nothing is wrong, and the evidence shows it.")
     assert "Read all 8 ranks." in to_text(samples.healthy())
     text = to_text(samples.unknown())
     assert "Next  Record what every rank does" in text

@@ -61,7 +61,7 @@ def nested(deep: int) -> dict[str, Any]:
         },
         {"template": "{who} by {count}", "values": {}},
         {"template": "verdicts: {waiters:who}", "values": {"waiters": "text"}},
-        {"template": "node {node} is silent for {seconds:.0f} s", "values": {"node": "h1", "seconds": "text"}},
+        {"template": "no heartbeat from node {node} for {seconds:.0f} s", "values": {"node": "h1", "seconds": "text"}},
         nested(50),
     ],
 )

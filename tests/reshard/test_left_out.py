@@ -218,9 +218,9 @@ def test_an_image_that_goes_away_meanwhile_is_replaced_and_said(
         ("a\tb\n", {}, "none of the usual columns"),
         ("filepath\ttitle\n", {"image": "photo"}, "no column 'photo'"),
         ("", {}, "no header"),
-        ("filepath\ttitle\n", {}, "not one sample"),
+        ("filepath\ttitle\n", {}, "no sample"),
         ("filepath\ttitle\n", {"encoding": "utf-16"}, "no plain line ends"),
-        ("filepath\ttitle\n", {"encoding": "klingon"}, "no encoding"),
+        ("filepath\ttitle\n", {"encoding": "klingon"}, "unknown encoding"),
         ("filepath\ttitle\n", {"separator": "::"}, "one character"),
     ],
 )

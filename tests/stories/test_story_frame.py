@@ -225,7 +225,7 @@ def test_a_story_that_does_not_exist_and_a_folder_in_use_get_a_sentence(tmp_path
     for words, says in (
         (["demo", "no-such-story"], "There is no story 'no-such-story'"),
         (["demo", "--only", "before"], "belong to a story"),
-        (["demo", "llama-recipes", "--out", str(tmp_path)], "already holds something"),
+        (["demo", "llama-recipes", "--out", str(tmp_path)], "is not empty"),
     ):
         run = unhang(*words, folder=tmp_path)
         assert run.returncode == 2, run.stderr

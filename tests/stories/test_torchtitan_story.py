@@ -25,7 +25,7 @@ def test_before_check_names_the_folder_whose_appends_are_slow(story: Story) -> N
 
 def test_during_run_names_rank_0_its_line_and_the_step_since_when(story: Story, recorded: Record) -> None:
     assert recorded(story).wrong == ()  # how soon it was said, `make stories` judges: on a machine that is idle
-    assert "the wait's limit passes in" in " ".join(recorded(story).terminal.split())  # later, as it stands still
+    assert "the wait times out in" in " ".join(recorded(story).terminal.split())  # later, as it stands still
 
 
 def test_the_steps_are_quick_until_the_writers_queue_is_full(story: Story, recorded: Record) -> None:

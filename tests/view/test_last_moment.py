@@ -44,10 +44,10 @@ def test_a_stall_that_was_ended_with_ctrl_c_is_shown_as_it_stood() -> None:
     ]
     assert told(STALLED) == (
         "Ranks 0, 1, 3 had waited 58 s for rank 2. SIGINT (Ctrl-C) ended the job. "
-        "The ranks are shown as they stood in the stall."
+        "The ranks are shown as they were during the stall."
     )
     assert told(STALLED, "zh") == (
-        "rank 0, 1, 3 等 rank 2 等了 58 秒。作业被 SIGINT（Ctrl-C）结束。各 rank 显示的是卡住时的状态。"
+        "rank 0、1、3 等 rank 2 等了 58 秒。作业被 SIGINT（Ctrl-C）结束。各 rank 显示的是卡住时的状态。"
     )
     assert sentences.waiting_pair(state, Localizer()) == [
         ("ranks 0, 1, 3", "compute · /home/ml/job/train.py:33"),
@@ -77,7 +77,7 @@ def test_a_run_that_finished_stays_as_it_is() -> None:
     _, state = read(FINISHED)
 
     assert doing(state) == ["over"] * 4
-    assert told(FINISHED) == "All ranks have ended in order."
+    assert told(FINISHED) == "All ranks ended normally."
 
 
 @pytest.mark.parametrize("missing", ["series", "bundle.json"])
@@ -100,7 +100,7 @@ def test_an_end_that_nobody_recorded_is_said_to_be_none(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(STALLED, tmp_path / "run"))
     shutil.rmtree(folder / ".unhang")
 
-    assert "The run is over; what ended it was not recorded." in told(folder)
+    assert "The run is over; how it ended was not recorded." in told(folder)
 
 
 def test_a_pipe_in_place_of_the_exceptions_is_not_waited_for(tmp_path: Path) -> None:

@@ -14,5 +14,5 @@ def test_a_place_that_is_none_is_refused_before_the_command_starts(tmp_path: Pat
     run = unhang("run", "--dir", str(tmp_path / "run"), "--metrics", where, "--", "touch", str(tmp_path / "ran"))
 
     assert run.returncode == 2
-    assert "is no port and no HOST:PORT" in run.stderr
+    assert "is neither a port nor HOST:PORT" in run.stderr
     assert not (tmp_path / "ran").exists()

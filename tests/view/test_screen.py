@@ -38,7 +38,7 @@ def drawn(
 def test_eight_ranks_have_a_row_each() -> None:
     lines = drawn(document(8), TerminalSize(100, 30)).splitlines()
 
-    assert lines[2] == "ranks 1-7 wait for rank 0, for 8 s   the wait's limit passes in 55 s"
+    assert lines[2] == "ranks 1-7 have waited 8 s for rank 0   the wait times out in 55 s"
     assert "HANG: uneven-data · certain · rank 0" in lines[3]
     assert next(line.split()[:3] for line in lines[5:] if line[:1].isdigit()) == ["0", "#", "busy"]
     assert "eval (evaluation)" in "\n".join(lines)
@@ -52,10 +52,10 @@ def test_a_long_wait_is_told_in_minutes_everywhere() -> None:
     state["ranks"]["waits_s"][3] = 244.0
     lines = drawn(state, TerminalSize(100, 30)).splitlines()
 
-    assert lines[2] == "ranks 1-7 wait for rank 0, for 4 min   the wait's limit passes in 2:13 h"
+    assert lines[2] == "ranks 1-7 have waited 4 min for rank 0   the wait times out in 2:13 h"
     assert "244" not in "\n".join(lines)
     assert " 4 min  " in next(line for line in lines if line.startswith("3 "))
-    assert "，已 4 分钟   等待的时限还剩 2:13 小时" in drawn(state, TerminalSize(100, 30), lang="zh")
+    assert "，已等 4 分钟   等待将在 2:13 小时后超时" in drawn(state, TerminalSize(100, 30), lang="zh")
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_a_job_whose_ranks_have_ended_does_not_move() -> None:
     state["ranks"]["state"] = [STATES.index("over")] * 8
     assert drawn(state, TerminalSize(100, 30)).splitlines()[2].startswith("all ranks are done")
     state["ranks"]["state"][3] = STATES.index("dead")
-    assert drawn(state, TerminalSize(100, 30)).splitlines()[2].strip() == "rank 3 ended badly"
-    assert "rank 3 异常结束" in drawn(state, TerminalSize(100, 30), lang="zh")
+    assert drawn(state, TerminalSize(100, 30)).splitlines()[2].strip() == "rank 3 failed"
+    assert "rank 3 失败" in drawn(state, TerminalSize(100, 30), lang="zh")
     empty = document(0) | {"standing": None, "verdict": None, "groups": []}
     assert drawn(empty, TerminalSize(100, 30)).splitlines()[2].strip() == "begins"
 
@@ -143,8 +143,8 @@ def test_a_finished_run_and_one_that_has_just_begun() -> None:
 def test_in_chinese() -> None:
     text = drawn(document(8), TerminalSize(100, 30), lang="zh")
 
-    assert "rank 1-7 在等 rank 0，已 8 秒" in text
-    assert "卡死：uneven-data · 确定 · rank 0" in text
+    assert "rank 1-7 在等 rank 0，已等 8 秒" in text
+    assert "卡住：uneven-data · 确定 · rank 0" in text
     assert "rank 0 的 batch 先用完，离开了循环" in text
     assert "通信 88%" in text
 

@@ -66,7 +66,7 @@ def test_a_run_that_ends_well_leaves_its_proof(tmp_path: Path) -> None:
     run = ended("well", tmp_path)
 
     assert run.code == 0
-    assert [line.partition(";")[0] for line in run.lines] == ["unhang: no steps counted", "unhang: nothing found"]
+    assert [line.partition(";")[0] for line in run.lines] == ["unhang: no problem found"]
     assert run.told is not None
     assert (run.told["status"], run.told["findings"]) == ("healthy", [])
     assert any("exit code 0" in one["what"] for one in run.told["checked"])
@@ -77,7 +77,7 @@ def test_who_has_not_come_to_a_small_group_yet_is_waited_for(tmp_path: Path) -> 
     run = ended("late", tmp_path, ranks=3)
 
     assert "all 2 ranks" not in run.printed
-    assert "nothing found" in run.lines[-1]
+    assert "no problem found" in run.lines[-1]
     assert run.told is not None
     assert run.told["status"] == "healthy"
 
@@ -91,7 +91,7 @@ def test_a_rank_that_comes_by_itself_gets_a_line_and_no_verdict(shape: str, wher
     assert f"it is in {where}, ending_job.py:" in run.printed or shape == "counts"  # then its record is silent
     assert "HANG" not in run.printed
     assert "SLOW" not in run.printed
-    assert "nothing found" in run.lines[-1]
+    assert "no problem found" in run.lines[-1]
     assert not (run.folder / ".unhang" / "past").exists()
     assert run.told is not None
     assert run.told["status"] == "healthy"

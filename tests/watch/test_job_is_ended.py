@@ -60,7 +60,7 @@ def test_ranks_that_fall_because_somebody_ends_the_job_are_no_finding(tmp_path: 
         printed = job.terminal.read_text()
 
     assert ended, printed
-    assert "nothing found" in printed
+    assert "no problem found" in printed
     assert job.verdict() is None
 
 

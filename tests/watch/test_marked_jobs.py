@@ -51,8 +51,8 @@ def test_a_marked_evaluation_gets_a_quiet_line_and_no_verdict(tmp_path: Path) ->
 
     assert (verdict or {}).get("status") == "healthy", printed
     assert "it is in evaluation for " in printed
-    assert "120 s at most as marked, train.py:" in printed
-    assert "nothing found" in printed
+    assert "of at most 120 s as marked, train.py:" in printed
+    assert "no problem found" in printed
     assert "unhang: 60 steps, median step" in printed
     took = re.search(r"marked phases: evaluation ([\d.]+)", printed)
     assert took is not None, printed

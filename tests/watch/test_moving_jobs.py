@@ -61,7 +61,7 @@ def test_nobody_is_blamed_in_a_healthy_job(shape: str, tmp_path: Path) -> None:
     verdict, printed = run(tmp_path, shape, 60)
 
     assert (verdict or {}).get("status") == "healthy", printed
-    assert "nothing found" in printed
+    assert "no problem found" in printed
 
 
 @pytest.mark.parametrize(

@@ -18,26 +18,27 @@ if TYPE_CHECKING:
 def attach(
     pids: Annotated[
         list[int] | None,
-        typer.Argument(metavar="[PID…]", help="Launcher, rank, or any process of the job; not needed for one job."),
+        typer.Argument(metavar="[PID…]", help="Launcher, rank or any process of the job; optional if only one runs."),
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="DIR", help="Where the evidence goes; default: unhang-runs/attach-TIME."),
+        typer.Option("--dir", metavar="DIR", help="Folder for the evidence; default: unhang-runs/attach-TIME."),
     ] = None,
     for_s: Annotated[
         float,
         typer.Option(
-            "--watch-for", min=0.0, max=3600.0, metavar="S", help="Spread the looks over S seconds: slow jobs."
+            "--watch-for", min=0, max=3600, metavar="S", help="Spread the samples over S seconds; for slow jobs."
         ),
-    ] = 0.0,
-    form: Annotated[ReportFormat, typer.Option("--format", help="How to write the verdict.")] = ReportFormat.TEXT,
+    ] = 0,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Output format.")] = ReportFormat.TEXT,
     lang: Language = None,
     redact: Redact = False,
 ) -> None:
-    """Say why a running job is stuck: stacks of every rank here, and whatever the job can tell.
+    """Diagnose a job that is stuck right now.
 
-    Nothing is ended or changed. Exit code: 0 nothing stuck, 1 something stops or slows the job, 2 bad usage or no rank
-    to look at, 3 undecided.
+    Reads the stacks of every rank on this machine and whatever else the job offers. Ends and changes nothing.
+
+    Exit codes: 0 nothing is stuck, 1 something stops or slows the job, 2 bad usage or no rank found, 3 undecided.
 
     Examples:
     unhang attach
@@ -64,11 +65,11 @@ def attach(
     chosen = select_ranks(machine, pids or [])
     place = create_bundle_folder(folder, several_hosts=chosen.several_hosts)
     world = chosen.ranks[0].world_size
-    here = say("looking at {here} of {world} ranks", here=len(chosen.ranks), world=world if world is not None else "?")
+    here = say("sampling {here} of {world} ranks", here=len(chosen.ranks), world=world if world is not None else "?")
     localizer = Localizer(output.lang, Redactor(share=redact))
     if chosen.others:
         jobs = "; ".join(chosen.others)
-        elsewhere = say("other jobs on this machine: {jobs}; unhang attach PID looks at one", jobs=jobs)
+        elsewhere = say("other jobs on this machine: {jobs}; to choose one: unhang attach PID", jobs=jobs)
         print(localizer.say(elsewhere), file=sys.stderr)
     print(localizer.say(here), file=sys.stderr)
     try:
@@ -76,7 +77,7 @@ def attach(
         conclusion = diagnose_bundle(taken)
     except OSError as error:
         raise UsageError(
-            f"the evidence cannot be written to {place} ({error.strerror})", next_step="name another folder with --dir"
+            f"cannot write the evidence to {place} ({error.strerror})", next_step="name another folder with --dir"
         ) from error
     if chosen.is_unreadable and not _is_conclusive(conclusion.verdict):
         raise permission_error(chosen)

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 def bisect(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- CMD…]", help="The command you plan to run; it is read, not run.")
+        list[str] | None, typer.Argument(metavar="[-- CMD…]", help="Command you plan to run; only read, not run.")
     ] = None,
     limit: Annotated[
-        float | None, typer.Option(metavar="S", min=1.0, help="Seconds a single step may take; default 5, NCCL 30.")
+        float | None,
+        typer.Option(metavar="S", min=1, help="Limit of a single step in seconds; default: 5, with NCCL 30."),
     ] = None,
-    total: Annotated[float, typer.Option(metavar="S", min=1.0, help="Seconds after which nothing new is tried.")] = 900,
-    form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
+    total: Annotated[float, typer.Option(metavar="S", min=1, help="Start no new trial after S seconds.")] = 900,
+    form: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TEXT,
     lang: Language = None,
     redact: Redact = False,
 ) -> None:
     """Find the smallest setting that makes collectives work here, and what it costs.
 
-    Real ranks try settings one after another, each in processes of their own that end at their limit. Nothing is
-    changed on the machine. Where everything works, nothing is recommended.
+    Tries one setting after another with real ranks, each in its own processes with a time limit. Changes nothing on
+    the machine, and recommends nothing if everything works.
 
-    Exit code: 0 everything works without a setting, 1 something stops or crawls, 2 bad usage,
-    3 it could not be tried.
+    Exit codes: 0 everything works without a setting, 1 something hangs or crawls, 2 bad usage, 3 it could not be tried.
 
     Examples:
     unhang bisect
@@ -47,7 +47,7 @@ def bisect(
 
     search = _search(tuple(command or ()), limit, total)
     if search is None:
-        print("unhang: rank 0 gives the answer", file=sys.stderr)
+        print("unhang: rank 0 prints the answer", file=sys.stderr)
         raise typer.Exit(0)
     verdict = verdict_of(search, platform.node())
     print_check_verdict(verdict, form, lang, redact=redact)

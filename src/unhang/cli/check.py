@@ -39,44 +39,43 @@ class Block(str, enum.Enum):
 def check(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- CMD…]", help="The command you plan to run; read, not run, but for --dry-run."),
+        typer.Argument(metavar="[-- CMD…]", help="Command you plan to run; only read, unless --dry-run is given."),
     ] = None,
-    only: Annotated[str, typer.Option(metavar="A,B", help="Ask only these questions.")] = "",
-    form: Annotated[Format, typer.Option("--format", help="How to write the answers.")] = Format.TEXT,
+    only: Annotated[str, typer.Option(metavar="A,B", help="Run only these checks.")] = "",
+    form: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TEXT,
     assume: Annotated[
         list[str] | None,
-        typer.Option(metavar="PACKAGE=VERSION", help="Judge for this version instead of the installed one."),
+        typer.Option(metavar="PACKAGE=VERSION", help="Assume this version instead of the installed one."),
     ] = None,
     path: Annotated[
-        list[str] | None, typer.Option("--path", metavar="DIR", help="A folder the job reads from or writes to.")
+        list[str] | None, typer.Option("--path", metavar="DIR", help="Folder the job reads from or writes to.")
     ] = None,
     block: Annotated[
-        Block | None, typer.Option(help="Form of the suggested settings; default: what fits the command.")
+        Block | None, typer.Option(help="Syntax of the suggested settings; default: what fits the command.")
     ] = None,
-    probe: Annotated[bool, typer.Option("--probe", help="Run real collectives as well; it uses the cards.")] = False,
+    probe: Annotated[bool, typer.Option("--probe", help="Also run real collectives, on the GPUs.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Run the command up to its first optimizer step and compare the ranks.")
     ] = False,
-    dry_run_limit: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="End the dry run after S seconds.")
-    ] = 300.0,
+    dry_run_limit: Annotated[float, typer.Option(min=1, metavar="S", help="End the dry run after S seconds.")] = 300,
     folder: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="Shared folder in which the tasks of a launcher meet.")
+        Path | None, typer.Option("--dir", metavar="DIR", help="Shared folder for the answers of the launcher's tasks.")
     ] = None,
     wait: Annotated[
-        float, typer.Option(min=0.1, metavar="S", help="Under a launcher: how long to wait for the other tasks.")
-    ] = 60.0,
+        float, typer.Option(min=0.1, metavar="S", help="Under a launcher: wait up to S seconds for the other tasks.")
+    ] = 60,
     machine: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Look at a stored machine instead of this one.")
+        Path | None, typer.Option(metavar="DIR", help="Check a stored machine instead of this one.")
     ] = None,
     lang: Language = None,
     redact: Redact = False,
 ) -> None:
-    """Say before a run whether it will stall and what would prevent it.
+    """Check before a run whether it will stall, and how to prevent it.
 
-    Started on every node or rank (srun, mpirun, torchrun --no-python), the first one compares them all and answers.
-    Exit code: 0 nothing wrong and the program was read whole, 1 something would stop or slow the job, 2 bad usage,
-    3 undecided: not enough could be checked.
+    Start it on every node or rank (srun, mpirun, torchrun --no-python) to compare them all; rank 0 prints the answer.
+
+    Exit codes: 0 no problem and the program was read whole, 1 something would stop or slow the job, 2 bad usage,
+    3 not enough could be checked.
 
     Examples:
     unhang check -- torchrun --nproc-per-node 8 train.py
@@ -102,7 +101,7 @@ def check(
 
         together = gather_inspections(task, situations[0], folder, wait + (dry_run_limit if dry_run else 0.0))
         if together is None:
-            print("unhang: rank 0 gives the answer", file=sys.stderr)
+            print("unhang: rank 0 prints the answer", file=sys.stderr)
             raise typer.Exit(0)
         situations, gaps = together[0], (*gaps, *together[1])
     verdict = judge(situations, [check.name for check in checks], gaps, form=block.value if block else "")
@@ -130,7 +129,7 @@ def _after_dry_run(here: NodeInspection, plan: PlannedJob, limit_s: float) -> No
         raise UsageError("--dry-run works on Linux only", next_step="unhang check without --dry-run works everywhere")
     if not plan.command:
         raise UsageError(
-            "--dry-run wants the command to run", next_step="unhang check --dry-run -- torchrun … train.py"
+            "--dry-run needs the command to run", next_step="unhang check --dry-run -- torchrun … train.py"
         )
     if sys.stderr.isatty():
         print(f"running the command up to its first step (at most {limit_s:.0f} s) …", file=sys.stderr)
@@ -145,7 +144,7 @@ def choose_inspections(only: str, *, probe: bool, dry_run: bool) -> Sequence[Ins
     names = [_spelled_out(name.strip(), known) for name in only.split(",") if name.strip()]
     strangers = [name for name in names if name not in known]
     if strangers:
-        raise UsageError(f"there is no check {strangers[0]}", next_step=f"choose from {', '.join(known)}")
+        raise UsageError(f"unknown check {strangers[0]!r}", next_step=f"choose from {', '.join(known)}")
     if names and dry_run:
         names = list(dict.fromkeys((*names, SAMENESS)))
     names = names or [check.name for check in ALL_INSPECTIONS if check.default]
@@ -163,7 +162,7 @@ def _parse_assumed(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, sign, version = word.partition("=")
         if not sign or not name or not version:
-            raise UsageError(f"--assume wants PACKAGE=VERSION, not {word}", next_step="unhang check --assume torch=2.8")
+            raise UsageError(f"--assume takes PACKAGE=VERSION, not {word}", next_step="unhang check --assume torch=2.8")
         found[name.strip().lower()] = version.strip().lstrip("=")
     return found
 

@@ -22,6 +22,16 @@ _LAB_FOLDER = "packages/unhang-lab"
 _LAB_RELEASE = f"unhang-lab=={__version__}"
 MORE = "More"
 """Help panel of the verbs a newcomer does not need."""
+_LANGUAGE, _CATALOGUE = "unhang.language", "unhang.catalogue"
+"""What a context notes: the language on the command line, and the sentences of the language that help is shown in."""
+WORDS_OF_HELP = {
+    "ARGUMENTS_PANEL_TITLE": "Arguments",
+    "OPTIONS_PANEL_TITLE": "Options",
+    "COMMANDS_PANEL_TITLE": "Commands",
+    "DEFAULT_STRING": "[default: {}]",
+    "REQUIRED_LONG_STRING": "[required]",
+}
+"""The parser's own words, by their name in ``typer.rich_utils``."""
 
 
 class _Conventions:
@@ -33,7 +43,21 @@ class _Conventions:
         for param in found:
             if param.param_type_name == "argument" or param.is_flag:
                 param.display_type_rich = _no_type
+            param.help = _said(ctx, param.help)
         return found
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Help has the language that is asked for before or behind ``--help``."""
+        if {"-h", "--help"}.intersection(args):
+            asked = self.make_parser(ctx).parse_args(list(args))[0].get("lang")  # type: ignore[attr-defined]
+            ctx.meta[_LANGUAGE] = asked or ctx.meta.get(_LANGUAGE)
+        words: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return words
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """In the language of help."""
+        words = " ".join(self.collect_usage_pieces(ctx))
+        formatter.write_usage(ctx.command_path, words, prefix=_said(ctx, "Usage: "))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """``unhang compare [OPTIONS] A [B]``: arguments as they are called."""
@@ -42,10 +66,11 @@ class _Conventions:
         return [pieces[0], *names] if names and all(names) else pieces
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """With examples at the end."""
+        """In the user's language, with examples at the end."""
+        _translate_help(self, ctx)
         super().format_help(ctx, formatter)  # type: ignore[misc]
         examples = [f"  {line.strip()}\n" for line in _parts(self.callback)[1] if line.strip()]  # type: ignore[attr-defined]
-        formatter.write("".join(["Examples:\n", *examples] if examples else []))
+        formatter.write("".join([_said(ctx, "Examples:"), "\n", *examples] if examples else []))
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """With the defaults that files and variables set; a wrong one says where it stands."""
@@ -59,6 +84,38 @@ class _Conventions:
             origin = next((one.origin for option, one in known.items() if names[option] is error.param), None)
             error.message += f" (it is set by {origin})" if origin else ""
             raise
+
+
+def _translate_help(command: Any, ctx: Any) -> None:
+    """Say all that the help of ``command`` holds in the language asked for, that of a default, or the locale's."""
+    import rich._wrap
+    from typer import rich_utils
+
+    from unhang.report.language import catalogue, resolve_language
+    from unhang.report.layout.text_layout import UNIT
+
+    asked = ctx.meta.get(_LANGUAGE) or ctx.lookup_default("lang") or ctx.find_root().lookup_default("lang")
+    lang = resolve_language(asked)
+    ctx.meta[_CATALOGUE] = {} if lang == "en" else catalogue(lang)
+    for one in (command, *getattr(command, "commands", {}).values()):
+        one.help, one.epilog = _said(ctx, one.help), _said(ctx, one.epilog)
+        one.rich_help_panel = _said(ctx, one.rich_help_panel)
+
+    class Folded(rich_utils.OptionHighlighter):
+        def highlight(self, text: Any) -> None:
+            super().highlight(text)
+            text.overflow = "fold"
+
+    # rich breaks lines at blanks only, and cuts off what is too long then: in Chinese, the end of a sentence
+    rich._wrap.re_word, rich_utils.highlighter = UNIT, Folded()  # noqa: SLF001
+    for name, english in WORDS_OF_HELP.items():
+        setattr(rich_utils, name, _said(ctx, english))
+
+
+def _said(ctx: Any, text: Any) -> Any:
+    """``text``, if it is one, in the language that help is shown in, paragraph by paragraph."""
+    known = ctx.meta.get(_CATALOGUE, {})
+    return "\n\n".join(known.get(part, part) for part in text.split("\n\n")) if isinstance(text, str) else text
 
 
 def _no_type(ctx: object) -> str:  # noqa: ARG001
@@ -169,16 +226,14 @@ VERBS = (
     Verb("attach"),
     Verb("diagnose"),
     Verb("explain", settings={"ignore_unknown_options": True}),  # -9 is an exit code
-    Verb(
-        "demo", of_lab="Run a 4-rank training job that stalls (its split has no seed), say why, write an HTML report."
-    ),
+    Verb("demo", of_lab="Run a 4-rank training job that stalls on purpose, diagnose it, and write an HTML report."),
     Verb("view", MORE, without=("output",)),
     Verb("history", MORE),
     Verb("compare", MORE, beside=True),
     Verb("bisect", MORE),
     Verb("ramp", MORE, _WRAPS_COMMAND, beside=True, without=("color",)),
     Verb("reshard", MORE, beside=True),
-    Verb("lab", MORE, group=True, of_lab="Real jobs with a known fault: run one, record it, read the verdict."),
+    Verb("lab", MORE, group=True, of_lab="Run real jobs with a known fault and check the verdict."),
 )
 
 
@@ -187,10 +242,9 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
     app = typer.Typer(
         name="unhang",
         cls=VerbGroup,
-        help="Say why a multi-GPU training job stopped: which rank, which line, which cause, and what to change.",
-        epilog="Without a verb, unhang reads what is piped in, or looks around and prints the one command to type next."
-        " Exit code of a verdict: 0 proven well, 1 something stops or slows the job, 2 bad usage or nothing to read, 3"
-        " undecided.",
+        help="Find out why a multi-GPU training job stopped: which rank, which line, why, and what to change.",
+        epilog="Without a command, unhang diagnoses what is piped in; without a pipe, it suggests the next command.\n\n"
+        "Exit codes: 0 healthy, 1 something stops or slows the job, 2 bad usage or nothing to read, 3 undecided.",
         no_args_is_help=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",

@@ -17,29 +17,29 @@ def diagnose(
         list[str] | None,
         typer.Argument(
             metavar="PATH…",
-            help="Logs, flight-recorder dumps, stack dumps, bundles, folders, globs; any mix. "
-            "- reads standard input, as no PATH does where something is piped in.",
+            help="Any mix of logs, flight-recorder and stack dumps, bundles, folders, globs;"
+            " -: standard input, the default for a pipe.",
         ),
     ] = None,
-    form: Annotated[ReportFormat, typer.Option("--format", help="How to write the verdict.")] = ReportFormat.TEXT,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Output format.")] = ReportFormat.TEXT,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write a self-contained HTML report.")
     ] = None,
     lang: Language = None,
     checkpoints: Annotated[
         list[Path] | None,
-        typer.Option("--checkpoints", metavar="DIR", help="Where the job saves: says which checkpoint is whole."),
+        typer.Option("--checkpoints", metavar="DIR", help="Where the job saves; shows which checkpoint is complete."),
     ] = None,
     redact: Redact = False,
     save_case: Annotated[
         Path | None,
-        typer.Option("--save-case", metavar="DIR", help="Write the redacted inputs and the verdict as a test case."),
+        typer.Option("--save-case", metavar="DIR", help="Save the redacted inputs and the verdict as a test case."),
     ] = None,
 ) -> None:
-    """Say why the job stopped, from whatever it left behind.
+    """Find out why a job stopped, from the logs, dumps and stacks it left.
 
-    Exit code: 0 the job is proven well, 1 something stops or slows it, 2 bad usage or no log, dump or stack to read,
-    3 undecided: no problem found, or one that nothing explains.
+    Exit codes: 0 healthy, 1 something stops or slows the job, 2 bad usage or nothing to read, 3 undecided: no problem
+    found, or an unexplained one.
 
     Examples:
     unhang diagnose train.log

@@ -168,4 +168,4 @@ def _save_case(folder: Path, paths: Sequence[str], evidence: EvidenceSet, found:
     from unhang.report.saved_case import save_case
 
     written = save_case(folder, paths, evidence, found)
-    print(f"case written to {folder} ({written} redacted files); look through it before you share it", file=sys.stderr)
+    print(f"case written to {folder} ({written} redacted files); review it before you share it", file=sys.stderr)

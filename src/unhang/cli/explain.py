@@ -15,18 +15,18 @@ def explain(
         list[str],
         typer.Argument(
             metavar="WORD…",
-            help="A cause, an environment variable, an Xid, an exit code, an NCCL error, an operation, a phrase,"
-            " or a line of a log pasted whole; - for standard input.",
+            help="Cause, environment variable, Xid, exit code, NCCL error, operation, phrase, or a whole log line;"
+            " -: standard input.",
         ),
     ],
-    form: Annotated[Format, typer.Option("--format", help="How to write the explanation.")] = Format.TEXT,
+    form: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TEXT,
     lang: Language = None,
 ) -> None:
-    """Say what a word, a code or a line of a log means, when it is harmless, what to do, and which incidents hold it.
+    """Explain an error, a log line, an environment variable or a code.
 
-    Works offline.
+    Shows what it means, when it is harmless, what to do, and which public incidents contain it. Works offline.
 
-    Exit code: 0 explained, 2 not known.
+    Exit codes: 0 explained, 2 not known.
 
     Examples:
     unhang explain NCCL_P2P_DISABLE

@@ -35,7 +35,7 @@ def explore(language: str | None = None) -> None:
     attach = next((command for _, command in live if command), "unhang attach" if live else "")
     command = _next_command(bool(dumps or logs), bundles, elsewhere, attach)
     if not command:
-        print(translate(say("No rank runs here, and this folder holds no log and no dump"), lang))
+        print(translate(say("No rank is running here, and this folder has no log or dump"), lang))
         command = f"unhang diagnose PATH   {translate(say('(a log, a folder, or flight-recorder dumps)'), lang)}"
     print(f"\n{translate(say('next: {command}', command=command), lang)}")
     if attach and command != attach:

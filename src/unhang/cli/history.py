@@ -17,18 +17,20 @@ if TYPE_CHECKING:
 
 def history(
     number: Annotated[
-        int | None, typer.Argument(metavar="[RUN]", help="Number of a run: its verdicts, and what changed before it.")
+        int | None, typer.Argument(metavar="[RUN]", help="Run number; shows its verdicts and what changed before it.")
     ] = None,
-    host: Annotated[str, typer.Option(metavar="HOST", help="Only runs on this host.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=5_000, metavar="N", help="The last N runs.")] = 20,
-    form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Show only runs on this host.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=5_000, metavar="N", help="Show the last N runs.")] = 20,
+    form: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,  # as it was called
-    forget: Annotated[bool, typer.Option("--forget", help="Forget every run.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget all runs.")] = False,
     lang: Language = None,
 ) -> None:
-    """Show what earlier runs of `unhang run` came to; nothing of it leaves this machine.
+    """Show earlier runs of `unhang run` and how they ended.
 
-    Exit code: 0, or 2 when the history cannot be read.
+    The history stays on this machine.
+
+    Exit codes: 0 shown, 2 the history cannot be read.
 
     Examples:
     unhang history
@@ -63,7 +65,7 @@ def _one(known: History, number: int, lang: str, form: Format) -> str:
 
     run = known.run(number)
     if run is None:
-        raise UsageError(f"the history knows no run {number}", next_step="unhang history lists them")
+        raise UsageError(f"no run {number} in the history", next_step="unhang history lists them")
     good = known.last_good(run)
     return text.run_as_json(run, good, lang) if form is Format.JSON else text.run_as_text(run, good, lang)
 

@@ -69,7 +69,7 @@ def _run(words: list[str]) -> int:
         print("Stopped.", file=sys.stderr)
         return 130
     except MemoryError:
-        print("unhang: not enough memory to read this; name fewer files at a time", file=sys.stderr)
+        print("unhang: not enough memory to read this; pass fewer files at a time", file=sys.stderr)
         return 2
     except Exception as error:  # noqa: BLE001 - the process edge: everything else is our own mistake
         return _report_bug(error, debug="--debug" in words)
@@ -87,11 +87,9 @@ def _reduce_garbage_collection() -> None:
 
 def _as_meant(words: list[str]) -> list[str]:
     """``unhang job.log``, and something piped into ``unhang``, ask for a diagnosis."""
-    if "_UNHANG_COMPLETE" in os.environ or (
-        words and words[0] in _OF_NO_VERB
-    ):  # first: a shell asks how a word goes on
+    rest = words[2:] if words[:1] == ["--lang"] else words["".join(words[:1]).startswith("--lang=") :]
+    if "_UNHANG_COMPLETE" in os.environ or (rest and rest[0] in _OF_NO_VERB):  # a shell asks how a word goes on
         return words
-    rest = words[2:] if words[:1] == ["--lang"] else words
     if not rest:
         from unhang.cli.diagnosing import standard_input_has_text
 
@@ -134,7 +132,7 @@ def _refuse_empty(words: list[str]) -> None:
     """
     if words and words[0] in _VERBS_WITH_PATHS and not all(word.strip() for word in words):
         raise UsageError(
-            f"an argument of unhang {words[0]} is empty", next_step="look whether the shell variable in it is set"
+            f"unhang {words[0]} got an empty argument", next_step="check that the shell variable in it is set"
         )
 
 
@@ -154,8 +152,8 @@ def _report_bug(error: Exception, *, debug: bool) -> int:
         import traceback  # loads a reader of source files
 
         traceback.print_exception(error)
-    print(f"unhang: a mistake of unhang's own ({type(error).__name__}: {one_line(str(error))})", file=sys.stderr)
-    print("  next: run it again with --debug and report what it prints", file=sys.stderr)
+    print(f"unhang: internal error ({type(error).__name__}: {one_line(str(error))})", file=sys.stderr)
+    print("  next: run it again with --debug and report the output", file=sys.stderr)
     return 2
 
 

@@ -48,22 +48,24 @@ class When(str, enum.Enum):
     NEVER = "never"
 
 
-Language = Annotated[str | None, typer.Option("--lang", metavar="LANG", help="en or zh; default: the locale's.")]
-Redact = Annotated[bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths for sharing.")]
+Language = Annotated[
+    str | None, typer.Option("--lang", metavar="LANG", show_default=False, help="en or zh; default: from the locale.")
+]
+Redact = Annotated[bool, typer.Option("--redact", help="Replace users, hosts, addresses and paths, for sharing.")]
 _COMMON: dict[str, tuple[Any, Any]] = {
     "output": (
         Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the answer to FILE.")],
         None,
     ),
     "color": (
-        Annotated[When, typer.Option("--color", help="auto: on a terminal, unless NO_COLOR is set.")],
+        Annotated[When, typer.Option("--color", help="When to use color; auto: on a terminal unless NO_COLOR is set.")],
         When.AUTO,
     ),
-    "quiet": (Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer and nothing else.")], False),
+    "quiet": (Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer.")], False),
     "verbose": (
         Annotated[
             bool,
-            typer.Option("--verbose", "-v", "--debug", help="Show which rule decided, and traces of what failed."),
+            typer.Option("--verbose", "-v", "--debug", help="Show which rule decided, and tracebacks of failures."),
         ],
         False,
     ),

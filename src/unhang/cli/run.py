@@ -21,54 +21,51 @@ class OnHang(str, enum.Enum):
 
 
 def run(
-    command: Annotated[
-        list[str], typer.Argument(metavar="CMD…", help="The command as you would type it: torchrun, accelerate …")
-    ],
+    command: Annotated[list[str], typer.Argument(metavar="CMD…", help="Training command, as you would type it.")],
     folder: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="DIR", help="Where verdict and evidence go; default: unhang-runs/TIME."),
+        typer.Option("--dir", metavar="DIR", help="Folder for verdict and evidence; default: unhang-runs/TIME."),
     ] = None,
     on_hang: Annotated[
-        OnHang, typer.Option(help="report leaves the job alone; abort ends it once the evidence is safe.")
+        OnHang, typer.Option(help="report: leave the job running; abort: end it once the evidence is saved.")
     ] = OnHang.REPORT,
     on_hang_exec: Annotated[
-        str, typer.Option(metavar="CMD", help="Run this shell command at a stall, with verdict.json as its input.")
+        str, typer.Option(metavar="CMD", help="Shell command to run at a stall, with verdict.json on stdin.")
     ] = "",
     capture: Annotated[
-        bool,
-        typer.Option("--capture", help="Keep the output as evidence: it goes through a pipe, so it is no terminal."),
+        bool, typer.Option("--capture", help="Save the job's output too; it is piped, so the job sees no terminal.")
     ] = False,
     slow_after: Annotated[
         float | None,
         typer.Option(
-            min=1.0, metavar="S", help="Say so when ranks wait this long for one that may still come (default: 30 s)."
+            min=1, metavar="S", help="Report a wait of S seconds for a rank that may still come; default: 30."
         ),
     ] = None,
     abort_slow_after: Annotated[
         float | None,
-        typer.Option(min=1.0, metavar="S", help="With --on-hang abort: also end a job whose laggard works, after S."),
+        typer.Option(min=1, metavar="S", help="With --on-hang abort: also when the laggard works, after S seconds."),
     ] = None,
     metrics: Annotated[
         str,
         typer.Option(
-            metavar="WHERE", help="Serve Prometheus metrics at PORT or HOST:PORT, or send them to a collector: otlp."
+            metavar="WHERE", help="Serve Prometheus metrics at PORT or HOST:PORT; otlp: send them to a collector."
         ),
     ] = "",
     metrics_open: Annotated[
-        bool, typer.Option("--metrics-open", help="On loopback: serve metrics without a token, to all on this machine.")
+        bool, typer.Option("--metrics-open", help="Serve metrics on loopback without a token, to all users.")
     ] = False,
     nodes_via: Annotated[
         str,
         typer.Option(
             metavar="WHERE",
-            help="Where the watchers of several nodes meet: a folder all nodes see, or HOST:PORT of one of them.",
+            help="How the watchers of several nodes connect: a folder all nodes see, or HOST:PORT of one node.",
         ),
     ] = "",
     lang: Language = None,
 ) -> None:
-    """Run a training command unchanged; when it stalls, say which rank, which line, and why.
+    """Run a training command unchanged; if it stalls, show which rank, which line, and why.
 
-    The exit code and the signals are the command's own.
+    Exit code and signals are the command's own.
 
     Examples:
     unhang run torchrun --nproc-per-node 8 train.py

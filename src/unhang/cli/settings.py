@@ -133,7 +133,7 @@ def _is_ours(path: Path) -> bool:
     except OSError:
         return False
     if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
-        _complain(f"{path} can be written by others than you")
+        _complain(f"{path} is writable by other users")
         return False
     return True
 

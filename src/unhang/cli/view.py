@@ -27,24 +27,24 @@ def view(
         str | None,
         typer.Argument(
             metavar="[DIR|URL]",
-            help="A run folder, or the address that unhang view --web printed; default: the newest in unhang-runs.",
+            help="Run folder, or the address printed by unhang view --web; default: the newest in unhang-runs.",
         ),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print one screen and leave.")] = False,
-    web: Annotated[bool, typer.Option("--web", help="Serve a page, until Ctrl-C.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one screen and exit.")] = False,
+    web: Annotated[bool, typer.Option("--web", help="Serve a web page until Ctrl-C.")] = False,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="With --web: where; port 0 takes a free one.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="With --web: address; port 0 picks a free one.")
     ] = "127.0.0.1:0",
     no_open: Annotated[bool, typer.Option("--no-open", help="With --web: do not open a browser.")] = False,
     perfetto: Annotated[
         Path | None,
-        typer.Option("--perfetto", metavar="FILE", help="Write the run as a trace for Perfetto (.json or .json.gz)."),
+        typer.Option("--perfetto", metavar="FILE", help="Write the run as a Perfetto trace (.json or .json.gz)."),
     ] = None,
     lang: Language = None,
 ) -> None:
-    """Look at a run: who waits for whom, how far everybody is, and how long is left.
+    """Show a run: who waits for whom, how far each rank is, and how much time is left.
 
-    Exit code: 0, or 2 where there is no run to look at.
+    Exit codes: 0 shown, 2 there is no run to show.
 
     Examples:
     unhang view
@@ -128,7 +128,7 @@ def _serve(
     server = WebServer(listening_with_token(listen), RunResponses(folder, localizer, read))
 
     def tell(address: str) -> None:
-        text = say("the run is at {address} – Ctrl-C ends the page; the job goes on", address=address)
+        text = say("serving the run at {address} – Ctrl-C stops the page, not the job", address=address)
         print(f"unhang: {translate(text, localizer.lang)}", flush=True)  # not redacted: the token is the point
         sys.stdout.flush()
 
@@ -140,5 +140,5 @@ def _export(reading: RunReading, target: Path, localizer: Localizer) -> None:
     from unhang.view.perfetto import write_trace
 
     count = write_trace(reading, target)
-    text = say("{count} events in {file}; open it at https://ui.perfetto.dev", count=f"{count:,}", file=str(target))
+    text = say("{count} events written to {file}; see https://ui.perfetto.dev", count=f"{count:,}", file=str(target))
     print(localizer.say(text), flush=True)

@@ -175,7 +175,7 @@ def open_history(path: Path, *, to_write: bool = False) -> Iterator[History]:
     except (sqlite3.Error, OSError, ValueError, msgspec.MsgspecError) as error:
         raise HistoryError(
             f"the history at {path} cannot be {'written' if to_write else 'read'}: {error}",
-            next_step="move the file away to begin a new one",
+            next_step="move the file away to start a new one",
         ) from error
 
 
@@ -206,7 +206,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, *, to_write: b
         raise HistoryError(
             f"the history at {path} was written by a newer unhang (its tables are of version {version}, this one knows "
             f"version {SCHEMA_VERSION})",
-            next_step="update unhang, or move the file away to begin a new one",
+            next_step="update unhang, or move the file away to start a new one",
         )
     if version < SCHEMA_VERSION and to_write:
         _migrate(connection)

@@ -28,7 +28,7 @@ _OUTCOMES = {
     STALLED: say("stalled"),
     FAILED: say("failed"),
     SLOW: say("slow"),
-    ENDED: say("ended, nobody saw how"),
+    ENDED: say("ended, not seen how"),
 }
 
 
@@ -36,11 +36,11 @@ def as_text(runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], lang: str
     """Hosts and cards named more than once come first, then the runs, newest first."""
     localizer = Localizer(lang, Redactor())
     if not runs:
-        return localizer.say(say("No run yet: unhang run keeps one line a run here.")) + "\n"
+        return localizer.say(say("No runs yet: unhang run records one line per run here.")) + "\n"
     lines = []
     again = [guilt for guilt in guilty if guilt.runs > 1][:GUILTY_SHOWN]
     if again:
-        lines.append(localizer.say(say("Named again and again")))
+        lines.append(localizer.say(say("Named repeatedly")))
         lines += [f"  {_guilt(guilt, localizer)}" for guilt in again]
         lines.append("")
     return "\n".join([*lines, _table(runs, localizer, width)])
@@ -60,7 +60,7 @@ def _guilt(guilt: EarlierSuspect, localizer: Localizer) -> str:
 
 def _table(runs: Iterable[PastRun], localizer: Localizer, width: int) -> str:
     table = Table(box=None, pad_edge=False, show_edge=False)
-    heads = (say("run"), say("began"), say("took"), say("what came of it"), say("steps"), say("command"))
+    heads = (say("run"), say("started"), say("took"), say("result"), say("steps"), say("command"))
     for head, right in zip(heads, (True, False, True, False, True, False), strict=True):
         table.add_column(localizer.say(head), justify="right" if right else "left", overflow="fold")
     for run in runs:

@@ -84,13 +84,13 @@ def _times_and_gaps(verdict: Verdict, lead: Finding | None) -> Iterator[Text]:
         yield say("noticed after {time}", time=duration(verdict.noticed_after_s))
     missing = verdict.ranks_missing if verdict.ranks_seen else ()  # else no line says whose it is
     if missing and lead is not None and not _names(lead.summary, missing):
-        yield say("nothing from {who}", who=labels.ranks_label(missing))
+        yield say("no data from {who}", who=labels.ranks_label(missing))
     if verdict.killed_in_s is not None and verdict.gives_up:
         yield say("{guard} gives up in {time}", guard=verdict.gives_up, time=duration(verdict.killed_in_s))
     elif verdict.killed_in_s:
-        yield say("the wait's limit passes in {time}", time=duration(verdict.killed_in_s))
+        yield say("the wait times out in {time}", time=duration(verdict.killed_in_s))
     elif verdict.killed_in_s is not None:
-        yield say("the wait's limit has passed")
+        yield say("the wait's timeout has passed")
 
 
 def spoken_time(time: str) -> str:

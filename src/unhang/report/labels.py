@@ -33,7 +33,7 @@ def status_label(verdict: Verdict) -> Text:
 
 ADVICE: Mapping[str, Text] = {
     "as-is": say("Restart: as it is."),
-    "after-change": say("Restart: only after the change."),
+    "after-change": say("Restart: only after the fix."),
     "without-node": say("Restart: without {nodes}."),
 }
 
@@ -59,18 +59,18 @@ def headline(verdict: Verdict) -> Text:
     if first is not None:
         return first.summary
     if verdict.status is Status.HEALTHY:
-        proven = say("Nothing is wrong, and what was read shows it.")
+        proven = say("Nothing is wrong, and the evidence shows it.")
         return verdict.checked[0].what if len(verdict.checked) == 1 else proven
-    return say("What was read does not show why the job stopped.")
+    return say("The evidence does not show why the job stopped.")
 
 
 def ranks_seen_text(verdict: Verdict) -> Text:
     """How many ranks the evidence covers."""
     count, missing, world = len(verdict.ranks_seen), verdict.ranks_missing, verdict.world_size
     if not verdict.ranks_seen:
-        return say("No line that was read names its rank.")
+        return say("The input does not say which rank it is from.")
     if world is None:
-        return say("Ranks read: {ranks}. The size of the job is not known.", ranks=verdict.ranks_seen)
+        return say("Ranks read: {ranks}. The world size is unknown.", ranks=verdict.ranks_seen)
     if world == 1 and not missing:
         return say("Read the only rank.")
     if missing:

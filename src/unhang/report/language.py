@@ -32,6 +32,7 @@ from unhang.knowledge.words import translations
 from unhang.sentences import Text, fill_template
 
 LOCALE_ROOT = Path(__file__).parent / "locale"
+_RANKS = re.compile(r"\d+(?:-\d+)?(?:, \d+(?:-\d+)?)+(?:, … \(\d+\))?")
 
 
 def languages(root: Path = LOCALE_ROOT) -> tuple[str, ...]:
@@ -71,7 +72,8 @@ def translate(text: Text, lang: str = "en", root: Path = LOCALE_ROOT) -> str:
     if lang == "en":
         return str(text)
     template = catalogue(lang, root).get(text.template, text.template)
-    return fill_template(template, {name: _value(value, lang, root) for name, value in text.values.items()})
+    values = {name: _value(value, lang, root) for name, value in text.values.items()}
+    return fill_template(template, values, word_catalogue(lang, root).get(", ", ", "))
 
 
 def _value(value: Any, lang: str, root: Path) -> Any:
@@ -81,6 +83,8 @@ def _value(value: Any, lang: str, root: Path) -> Any:
     if not isinstance(value, str):
         return value
     known = word_catalogue(lang, root)
+    if _RANKS.fullmatch(value):
+        return value.replace(", ", known.get(", ", ", "))
     parts = value.split(" and ")
     if len(parts) > 1 and all(part in known or part.isdigit() for part in parts):
         return _spaced(known.get(" and ", " and ").join(known.get(part, part) for part in parts))

@@ -33,7 +33,7 @@ EVIDENCE_SHOWN, CHANGE_LINES = 3, 6
 
 # What to ask for when the finding brings no infrastructure remedy of its own.
 _REQUESTS: Mapping[Cause, Text] = {
-    Cause.GPU_HARDWARE: say("Please drain the node, read `nvidia-smi -q` and `dmesg`, and reset or replace the card."),
+    Cause.GPU_HARDWARE: say("Please drain the node, read `nvidia-smi -q` and `dmesg`, and reset or replace the GPU."),
     Cause.NETWORK_FAULT: say(
         "Please check the network card of this node: link, cable and counters (`ibstat`, `ip -s link`)."
     ),
@@ -157,7 +157,7 @@ def _administrator(verdict: Verdict, facts: Facts | None, localizer: Localizer) 
     ]
     aliases = [said for f in findings for node in f.nodes if (said := localizer.line(node)) != node]
     if aliases and localizer.redactor.share:
-        replaced = say("{name} stands for the real name, which this text shows without `--redact`", name=aliases[0])
+        replaced = say("{name} replaces the real name; without `--redact` this text shows it", name=aliases[0])
         lines.append(f"- {sentence(replaced, localizer)}")
     return lines
 
@@ -173,11 +173,12 @@ def _nothing_to_ask(verdict: Verdict) -> Text:
     stopped = verdict.findings and verdict.findings[0].severity is Severity.STOPS
     if stopped and verdict.findings[0].cause is Cause.UNKNOWN and verdict.ranks_missing:
         return say(
-            "Nothing points at the machines yet, but nothing from {ranks:who} was read: `dmesg -T` of "
-            "{ranks:its node|their nodes} would show a killed process, a lost card or a link that went down.",
+            "No evidence points to the machines yet, but there is no data from {ranks:who}: "
+            "`dmesg -T` on {ranks:its node|their nodes} would show a killed process, a lost GPU "
+            "or a link that went down.",
             ranks=verdict.ranks_missing,
         )
-    return say("Nothing to ask: nothing here points at the machines.")
+    return say("Nothing to ask: no evidence points to the machines.")
 
 
 def _for_administrator(finding: Finding) -> bool:
@@ -193,7 +194,7 @@ def _request(finding: Finding, localizer: Localizer, *, since: str, suspected: b
     if finding.nodes:
         facts.append(localizer.say(say("node {nodes}", nodes=inline_code(localizer.line(", ".join(finding.nodes))))))
     else:
-        facts.append(localizer.say(say("no line names the node")))
+        facts.append(localizer.say(say("the node is not named")))
     facts += _hardware(finding.evidence, localizer)
     when = next((item.time for item in finding.evidence if item.time), None)
     if when:

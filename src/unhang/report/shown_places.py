@@ -39,7 +39,7 @@ def _headed_places(finding: Finding, facts: Facts | None) -> Iterator[tuple[Text
         yield _heading(named, here, [one for one in known if one.rank in named]), here
     if waiting not in (None, here):
         ranks = tuple(one.rank for one in there)
-        yield _heading(ranks, waiting, there) if ranks else say("The others wait here"), waiting
+        yield _heading(ranks, waiting, there) if ranks else say("The other ranks wait here"), waiting
 
 
 def _heading(ranks: tuple[int, ...], where: Where, known: Sequence[RankFacts]) -> Text:

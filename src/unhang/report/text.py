@@ -214,7 +214,7 @@ def _consequences(layout: TextLayout, finding: Finding, localizer: Localizer) ->
     if not finding.consequences:
         return
     parts = [consequence_line(item, localizer) for item in finding.consequences]
-    layout.heading(localizer.say(say("What followed from it")))
+    layout.heading(localizer.say(say("Consequences")))
     layout.paragraph(localizer.say(say("; ")).join(parts))
 
 
@@ -248,7 +248,7 @@ def other_line(finding: Finding, localizer: Localizer) -> str:
 def _proof(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
     if len(verdict.checked) < 2:  # else the headline says it
         return
-    layout.heading(localizer.say(say("What shows that the job is well")))
+    layout.heading(localizer.say(say("Signs that the job is healthy")))
     for item in verdict.checked:
         layout.paragraph(localizer.sentence(item.what), lead="• ")
 

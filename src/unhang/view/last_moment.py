@@ -125,6 +125,7 @@ def _as_they_stood(state: LiveState, remains: _Remains) -> LiveState:
     crashed = set(told.ranks) if told is not None and told.status == "crash" else set()
     columns = {name: list(getattr(ranks, name)) for name in ("state", "phase", "place", "step", "waits_s")}
     places = {site: len(state.places) + number for number, site in enumerate(remains.sites)}
+    blamed = list(told.ranks) if told is not None else []
     waiters = []
     for at, rank in enumerate(ranks.rank):
         row = remains.rows.get(rank)
@@ -139,8 +140,7 @@ def _as_they_stood(state: LiveState, remains: _Remains) -> LiveState:
         columns["state"][at] = _NUMBERS[RankActivity.WAITING if waits else _doing(remains.processes.get(rank))]
         if waits and remains.stalled_since_s is not None:
             columns["waits_s"][at] = max(0.0, _end_s(remains, row) - remains.stalled_since_s)
-        waiters += [rank] if waits else []
-    blamed = list(told.ranks) if told is not None else []
+        waiters += [rank] if waits and rank not in blamed else []
     waited_s = max(columns["waits_s"], default=-1.0)
     return msgspec.structs.replace(
         state,
@@ -178,7 +178,7 @@ def _ending(last: LiveState, shown: LiveState, remains: _Remains) -> Iterator[Te
     if shown is not last:
         stall = standing is not None
         yield (
-            say("The ranks are shown as they stood in the stall.")
+            say("The ranks are shown as they were during the stall.")
             if stall
             else say("The ranks are shown as they were when the first one ended.")
         )
@@ -187,7 +187,7 @@ def _ending(last: LiveState, shown: LiveState, remains: _Remains) -> Iterator[Te
 def _who_ended_whom(last: LiveState, ends: tuple[RankEnd, ...]) -> Iterator[Text]:
     own = [end for end in ends if not end.by_launcher]
     if set(last.ranks.state) == {_NUMBERS[RankActivity.OVER]}:
-        yield say("All ranks have ended in order.")
+        yield say("All ranks ended normally.")
     elif not own:
         yield ENDED_SOMEHOW
     elif all(end.interrupted for end in own):

@@ -96,7 +96,7 @@ def check_address(where: str, environment: Mapping[str, str] = os.environ, *, wi
 def _address(where: str) -> tuple[str, int]:
     host, _, port = where.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
-        raise UsageError(f"{where} is no port and no HOST:PORT", next_step="for example 9400, or 0.0.0.0:9400")
+        raise UsageError(f"{where} is neither a port nor HOST:PORT", next_step="for example 9400, or 0.0.0.0:9400")
     return (host or "127.0.0.1").strip("[]"), int(port)
 
 

@@ -33,7 +33,7 @@ def write_trace(reading: RunReading, target: Path) -> int:
     rows.read()
     if not rows.rows:
         raise UsageError(
-            f"{reading.folder} holds no series of its ranks (series/ranks.jsonl)", next_step="it is kept by unhang run"
+            f"{reading.folder} has no series of its ranks (series/ranks.jsonl)", next_step="unhang run writes it"
         )
     try:
         private_files.write(target, b"")  # private to the user from its first byte

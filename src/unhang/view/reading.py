@@ -21,9 +21,11 @@ from unhang.wire.documents.run_plan import RUN_SCHEMA, RunPlan
 MAX_BYTES = 64 << 20
 MAX_PLAN = 16 << 20
 _KIND = RUN_SCHEMA.partition("/")[0]
-JUST_BEGUN = say("the run has just begun: no rank has been seen yet")
-ENDED_SOMEHOW = say("The run is over; what ended it was not recorded.")
-NO_LAST_STATE = say("the run left no last state, its watcher was killed or is old; unhang diagnose reads the folder")
+JUST_BEGUN = say("the run has just started: no rank has been seen yet")
+ENDED_SOMEHOW = say("The run is over; how it ended was not recorded.")
+NO_LAST_STATE = say(
+    "the run has no final state: its watcher was killed or is an older version; unhang diagnose reads the folder"
+)
 
 
 CarriedText = tuple[str, dict[str, Any]]
@@ -61,7 +63,8 @@ def latest_run(place: Path = Path("unhang-runs")) -> Path:
     newest = _newest(place, "*/run.json", "*/*/run.json")
     if newest is None:
         raise UsageError(
-            f"no run of unhang run in {place}", next_step="unhang view DIR, with the folder unhang run told you"
+            f"no run folder of unhang run in {place}",
+            next_step="unhang view DIR, with the folder that unhang run printed",
         )
     return newest
 
@@ -108,12 +111,12 @@ def _plan(folder: Path) -> RunPlan:
         kind, plan = schema_of(raw).partition("/")[0], msgspec.json.decode(raw, type=RunPlan)
     except OSError as error:
         raise UsageError(
-            f"{folder} is not the folder of a run ({error.strerror})", next_step="unhang diagnose reads other evidence"
+            f"{folder} is not a run folder ({error.strerror})", next_step="unhang diagnose reads other evidence"
         ) from error
     except DECODE_ERRORS as error:
-        raise UsageError(f"{folder}/run.json is torn or something else") from error
+        raise UsageError(f"{folder}/run.json is incomplete or not a run file") from error
     if kind != _KIND:
-        raise UsageError(f"{folder}/run.json is torn or something else")
+        raise UsageError(f"{folder}/run.json is incomplete or not a run file")
     return plan
 
 

@@ -20,7 +20,7 @@ from unhang.wire.documents.document import DECODE_ERRORS
 LIMIT_S = 10.0
 WHOLE_LIMIT_S = 30.0
 """However slowly it answers."""
-NO_ANSWER = say("the server does not answer; this is what it said last")
+NO_ANSWER = say("the server does not respond; this is its last answer")
 _KNOWN = {str(text): text for text in (JUST_BEGUN, NO_LAST_STATE)}
 
 
@@ -41,13 +41,13 @@ class RemoteRun:
             parts = urlsplit(address)
             self._host, self._port = parts.hostname or "", parts.port
         except ValueError as error:
-            raise UsageError(f"{address} is no address ({error})") from error
+            raise UsageError(f"{address} is not an address ({error})") from error
         self._secure = parts.scheme == "https"
         self._path = parts.path.rpartition("/")[0] + "/live.json"
         self._token = parse_qs(parts.query).get("token", [""])[0]
         if not self._host or not self._token.isascii() or not self._token.isprintable() or not self._token:
             raise UsageError(
-                "the address has no token", next_step="take the whole address that unhang view --web printed"
+                "the address has no token", next_step="use the full address that unhang view --web printed"
             )
         self._last: RunReading | None = None
 
@@ -62,7 +62,7 @@ class RemoteRun:
             self._last = self._reading(self._ask())
         except (OSError, http.client.HTTPException) as error:
             if self._last is None:
-                raise UnhangError(f"{self._host} does not answer ({error})") from error
+                raise UnhangError(f"{self._host} does not respond ({error})") from error
             return RunReading(self._last.folder, False, self._last.state, NO_ANSWER)
         return self._last
 
@@ -84,9 +84,9 @@ class RemoteRun:
             link.request("GET", self._path, headers={"Authorization": f"Bearer {self._token}"})
             answer = link.getresponse()
             if answer.status == 403:
-                raise UnhangError("the server refuses: the token is wrong, or it is not known by that name")
+                raise UnhangError("the server refuses: wrong token, or a name it does not go by")
             if answer.status != 200:
-                raise UnhangError(f"the server answers {answer.status}: it is no unhang view --web")
+                raise UnhangError(f"the server answered {answer.status}: it is not unhang view --web")
             return answer.read(MAX_BYTES + 1)
         finally:
             if limit is not None:
@@ -98,9 +98,9 @@ class RemoteRun:
         try:
             told = msgspec.json.decode(body, type=SharedReading)
         except DECODE_ERRORS as error:
-            raise UnhangError("what the server answers is no state of a run, or that of another version") from error
+            raise UnhangError("the server's answer is not the state of a run, or is from another version") from error
         if told.state is not None and not told.state.is_consistent():
-            raise UnhangError("what the server answers is no state of a run, or that of another version")
+            raise UnhangError("the server's answer is not the state of a run, or is from another version")
         return RunReading(Path(told.folder), told.live, told.state, _reason(told.because), tuple(told.ended))
 
 

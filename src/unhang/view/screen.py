@@ -26,13 +26,13 @@ from unhang.wire.record_views import PHASES
 
 STATE_SIGNS = {
     "busy": ("#", "green", say("busy")),
-    "waiting": ("·", "cyan", say("waits for others")),
-    "idle": ("i", "yellow", say("does not move")),
-    "silent": ("!", "bold red", say("gives no sign")),
+    "waiting": ("·", "cyan", say("waiting")),
+    "idle": ("i", "yellow", say("not moving")),
+    "silent": ("!", "bold red", say("silent")),
     "stopped": ("S", "bold red", say("stopped")),
-    "dead": ("X", "bold red", say("ended badly")),
-    "absent": ("?", "yellow", say("has not come")),
-    "over": ("-", "dim", say("is done")),
+    "dead": ("X", "bold red", say("failed")),
+    "absent": ("?", "yellow", say("not joined yet")),
+    "over": ("-", "dim", say("done")),
 }
 WORST_FIRST = ("dead", "stopped", "silent", "absent", "idle", "busy", "waiting", "over")
 TONES = {
@@ -114,11 +114,11 @@ def _table(state: LiveState, localizer: Localizer, width: int) -> Table:
     heads = [
         say("rank"),
         *([say("node")] if several else []),
-        say("does"),
+        say("state"),
         say("phase"),
         say("step"),
-        say("a step"),
-        say("stands at"),
+        say("step time"),
+        say("place"),
     ]
     for head in heads:
         table.add_column(localizer.say(head), no_wrap=True)
@@ -147,7 +147,7 @@ def _grid(state: LiveState, room: TerminalSize, localizer: Localizer) -> Iterato
     cells = _cells_of_ranks(state)
     names = [str(rank) for rank in state.ranks.rank]
     if len(cells) > (room.height - 2) * _signs_per_row(room, names):
-        yield Styled(localizer.say(say("one sign a node: its rank in the worst state")), "dim")
+        yield Styled(localizer.say(say("one mark per node: its rank in the worst state")), "dim")
         cells, names = _cells_of_nodes(state)
     a_row = _signs_per_row(room, names)
     margin = len(names[-1]) if names else 1
@@ -234,7 +234,7 @@ def _spent(state: LiveState, localizer: Localizer) -> Iterator[Styled]:
 def _foot(reading: RunReading, localizer: Localizer) -> Styled:
     folder = localizer.line(str(reading.folder))
     return Styled(
-        f"{folder}   {localizer.say(say('Ctrl-C leaves; the job goes on'))}" if reading.live else folder, "dim"
+        f"{folder}   {localizer.say(say('Ctrl-C exits; the job keeps running'))}" if reading.live else folder, "dim"
     )
 
 

@@ -56,7 +56,7 @@ def run_facts(state: LiveState, localizer: Localizer) -> list[str]:
     if state.totals.steps:
         found.append(localizer.say(say("step {step}", step=f"{state.totals.steps:,}")))
     if state.totals.step_s:
-        found.append(localizer.say(say("{seconds} a step", seconds=seconds_text(state.totals.step_s))))
+        found.append(localizer.say(say("{seconds} per step", seconds=seconds_text(state.totals.step_s))))
     return found
 
 
@@ -73,17 +73,17 @@ def condition(state: LiveState, reading: RunReading, localizer: Localizer) -> Co
     stalled = state.verdict is not None and state.verdict.status == "hang"
     if standing.laggards:
         text = say(
-            "{waiters:who} {waiters:waits|wait} for {laggards:who}, for {time}",
+            "{waiters:who} {waiters:has|have} waited {time} for {laggards:who}",
             waiters=tuple(sorted(standing.waiters)),
             laggards=tuple(standing.laggards),
             time=duration(standing.waited_s),
         )
     else:
-        text = say("all ranks wait, for {time}", time=duration(standing.waited_s))
+        text = say("all ranks have waited {time}", time=duration(standing.waited_s))
     tone, line, left_s = STALLED if stalled else WAITING, localizer.line(localizer.say(text), 140), standing.killed_in_s
     if left_s is None:
         return Condition(tone, line)
-    left = localizer.say(say("the wait's limit passes in {time}", time=duration(left_s)))
+    left = localizer.say(say("the wait times out in {time}", time=duration(left_s)))
     return Condition(tone, line, left, left_s < HURRY_S)
 
 
@@ -91,12 +91,12 @@ def _nobody_waits(state: LiveState, localizer: Localizer) -> Condition:
     doing = [STATES[number] for number in state.ranks.state]
     dead = tuple(rank for rank, word in zip(state.ranks.rank, doing, strict=True) if word == "dead")
     if dead:
-        return Condition(STALLED, localizer.line(localizer.say(say("{ranks:who} ended badly", ranks=dead)), 140))
+        return Condition(STALLED, localizer.line(localizer.say(say("{ranks:who} failed", ranks=dead)), 140))
     if not doing:
-        return Condition(CALM, localizer.say(say("begins")))
+        return Condition(CALM, localizer.say(say("starting")))
     if set(doing) == {"over"}:
-        return Condition(OVER, localizer.say(say("all ranks are done; the command has not ended yet")))
-    return Condition(CALM, localizer.say(say("moves")))
+        return Condition(OVER, localizer.say(say("all ranks are done; the command is still running")))
+    return Condition(CALM, localizer.say(say("progressing")))
 
 
 def missing_state_reason(reading: RunReading, localizer: Localizer) -> str:
@@ -162,7 +162,7 @@ def group_row(group: GroupColumns, localizer: Localizer) -> tuple[str, str, str,
 def pace_sentence(state: LiveState, localizer: Localizer) -> tuple[str, bool] | None:
     """The slowest rank, or how much steps differ; and whether it is a complaint."""
     if state.totals.slowest is not None:
-        return localizer.say(say("the others wait for rank {rank} at every step", rank=state.totals.slowest)), True
+        return localizer.say(say("every step waits for rank {rank}", rank=state.totals.slowest)), True
     known = sorted(step_s for step_s in state.ranks.step_s if step_s > 0)
     if len(known) < 2:
         return None

@@ -75,10 +75,10 @@ def failed_command_lines(folder: RunFolder) -> Iterator[Text]:
     _started[:] = [command for command in _started if command.returncode is None]
     for code in ended:
         if code in TIMED_OUT:
-            yield say("the command of --on-hang-exec was ended after {seconds:.0f} s", seconds=COMMAND_LIMIT_S)
+            yield say("the --on-hang-exec command was killed after {seconds:.0f} s", seconds=COMMAND_LIMIT_S)
         elif code != 0:
             log = str(_log(folder))
-            yield say("the command of --on-hang-exec failed with exit code {code}; see {log}", code=code, log=log)
+            yield say("the --on-hang-exec command failed with exit code {code}; see {log}", code=code, log=log)
 
 
 def _log(folder: RunFolder) -> Path:

@@ -25,7 +25,7 @@ def create_private_folder(path: Path) -> Path:
     """
     try:
         if path.is_dir() and any(path.iterdir()):
-            raise UsageError(f"{path} already holds something; name another folder with --dir.")
+            raise UsageError(f"{path} is not empty; name another folder with --dir.")
         private_files.make_folder(path)
         path.chmod(0o700)
     except OSError as error:
@@ -51,7 +51,7 @@ def free_place(name: str, below: str = "") -> Path:
                 return path
         except OSError as error:
             raise _unusable(path, error) from error
-    raise UsageError(f"{parent / name} and all that follow hold something already")
+    raise UsageError(f"{parent / name} and all names after it are taken")
 
 
 @dataclass(frozen=True, slots=True)

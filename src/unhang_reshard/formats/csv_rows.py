@@ -165,7 +165,7 @@ def _check_encoding(encoding: str) -> None:
     try:
         plain = "a\n".encode(encoding)
     except LookupError:
-        raise UsageError(f"there is no encoding {encoding!r}") from None
+        raise UsageError(f"unknown encoding {encoding!r}") from None
     if plain != b"a\n" and not encoding.lower().replace("_", "-").startswith("utf-8"):
         raise UsageError(
             f"{encoding} has no plain line ends", next_step=f"iconv -f {encoding} -t utf-8 FILE > FILE.utf8"

@@ -21,7 +21,7 @@ class JsonRows(LineRows):
         self.files = files
         first = next((row for row in self.rows(Resume()) if isinstance(row, Row)), None)
         if first is None:
-            raise UsageError(f"{files[0]} holds no line that is a JSON object")
+            raise UsageError(f"{files[0]} contains no line that is a JSON object")
         self.columns = choose_columns(list(first.values), reading)
 
     def _header_of(self, file: BinaryIO) -> list[str]:  # noqa: ARG002 - every row names its columns

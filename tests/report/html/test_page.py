@@ -110,8 +110,8 @@ def test_the_timeline_holds_the_stall_and_the_laggard() -> None:
 
 def test_empty_facts_still_give_a_page() -> None:
     page = to_html(samples.healthy(), fact_samples.nothing())
-    assert "Nothing is wrong, and what was read shows it." in page
-    assert "No stacks were read." in page
+    assert "Nothing is wrong, and the evidence shows it." in page
+    assert "No stacks were found." in page
 
 
 def test_a_thousand_ranks_take_no_more_work_each_and_stay_small() -> None:

@@ -62,13 +62,13 @@ def test_every_rank_has_a_tile(ranks: int, browser: Browser, tmp_path: Path) -> 
     with served(run.path) as server:
         opened(browser, server, ranks)
         assert text(browser, "condition").endswith("for rank 0, for 8 s")
-        assert text(browser, "left") == "the wait's limit passes in 55 s"
+        assert text(browser, "left") == "the wait times out in 55 s"
         assert text(browser, "word") == "HANG"
         assert text(browser, "headline") == "Rank 0 ran out of batches and left the loop; the others are still in it"
         assert text(browser, "about").startswith("uneven-data · certain · rank 0")
         assert text(browser, "waiters") == f"ranks 1-{ranks - 1}"
         assert text(browser, "awaited") == "rank 0"
-        assert f"waits for others: {ranks - 2:,}" in text(browser, "legend")
+        assert f"waiting: {ranks - 2:,}" in text(browser, "legend")
         assert "stopped: 1" in text(browser, "legend")
         assert "rank 0 by 1" in text(browser, "groups")
         assert colours_of(browser, "grid") > 4
@@ -158,16 +158,16 @@ def test_the_timeline_shows_phases_waits_the_stall_and_can_be_zoomed(browser: Br
     with served(run.path) as server:
         opened(browser, server, 16)
         wait_for(lambda: browser.run("return document.documentElement.dataset.rows") == "960")
-        assert {"data", "compute", "waits for others"} <= set(legend(browser))
+        assert {"data", "compute", "waiting"} <= set(legend(browser))
         assert colours_of(browser, "time") > 6
         assert point(browser, 0.99, 0) == "rank 0 · data 100 % · step 59 · train.py:47 main"
-        assert point(browser, 0.99, 9).startswith("rank 9 · communication (waits for others) 100 %")
+        assert point(browser, 0.99, 9).startswith("rank 9 · communication (waiting) 100 %")
         assert point(browser, 0.25, 9).startswith("rank 9 · compute 75 % · data 25 %")
         browser.run("document.getElementById('zoom-in').click(); document.getElementById('fewer').click()")
         wait_for(lambda: "rank 0 " not in point(browser, 0.5, 0))
         browser.run("document.getElementById('all').click()")
         wait_for(lambda: point(browser, 0.99, 0).startswith("rank 0 · data"))
-        assert text(browser, "condition").endswith(" The run is over; what ended it was not recorded.")
+        assert text(browser, "condition").endswith(" The run is over; how it ended was not recorded.")
         assert complaints(browser) == []
 
 
@@ -182,8 +182,8 @@ def test_a_run_that_was_ended_with_ctrl_c_shows_its_stall(browser: Browser, tmp_
         assert "had waited 58 s for rank 2. SIGINT (Ctrl-C) ended the job." in text(browser, "condition")
         assert [text(browser, name) for name in ("waiters", "awaited")] == ["ranks 0, 1, 3", "rank 2"]
         assert text(browser, "awaited-at") == "/home/ml/job/train.py:13"
-        assert "ended badly" not in text(browser, "legend")
-        assert "waits for others: 3" in text(browser, "legend")
+        assert "failed" not in text(browser, "legend")
+        assert "waiting: 3" in text(browser, "legend")
         assert "train.py:13 wait_for_labels, train.py:35 main" in legend(browser)
         assert text(browser, "now-title") == "What the ranks did last"
         assert "train.py:13: 1" in text(browser, "split-legend")
@@ -191,7 +191,7 @@ def test_a_run_that_was_ended_with_ctrl_c_shows_its_stall(browser: Browser, tmp_
         assert "CPUs" in text(browser, "more-series")
         ask_for(browser, 2)
         wait_for(lambda: "train.py:13" in text(browser, "one-body"))
-        assert "ended badly" not in text(browser, "one-body")
+        assert "failed" not in text(browser, "one-body")
         assert point(browser, 0.8, 2).startswith("rank 2 · train.py:13 wait_for_labels 100 %")
         assert complaints(browser) == []
 
@@ -226,8 +226,8 @@ def test_it_speaks_chinese(browser: Browser, tmp_path: Path) -> None:
     run = run_folder(tmp_path, document(8))
     with served(run.path, "zh") as server:
         opened(browser, server, 8)
-        assert text(browser, "condition") == "rank 1-7 在等 rank 0，已 8 秒"
-        assert text(browser, "word") == "卡死"
+        assert text(browser, "condition") == "rank 1-7 在等 rank 0，已等 8 秒"
+        assert text(browser, "word") == "卡住"
         assert text(browser, "about").startswith("uneven-data · 确定 · rank 0 · ")
         assert text(browser, "headline") == "rank 0 的 batch 先用完，离开了循环；其他 rank 还在循环里"
         assert text(browser, "ranks-title") == "各 rank"

@@ -248,7 +248,7 @@ def test_each_host_has_a_folder_where_there_are_several(tmp_path: Path, monkeypa
     assert create_bundle_folder(shared, several_hosts=True) == shared / ".._h2"
     monkeypatch.setenv("UNHANG_NODE_NAME", "h1")
     (shared / "h1" / "x").write_text("")
-    with pytest.raises(UsageError, match="already holds something"):
+    with pytest.raises(UsageError, match="is not empty"):
         create_bundle_folder(shared, several_hosts=True)
 
 

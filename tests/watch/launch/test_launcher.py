@@ -214,4 +214,4 @@ def test_a_folder_in_use_is_refused_before_anything_starts(tmp_path: Path) -> No
 
     assert done.returncode == 2
     assert "started" not in done.stdout
-    assert "already holds something" in done.stderr
+    assert "is not empty" in done.stderr

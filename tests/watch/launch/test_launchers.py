@@ -131,7 +131,7 @@ def test_the_tasks_of_a_slurm_step(tmp_path: Path) -> None:
 
     assert_missing_rank(found, tmp_path)
     printed = (tmp_path / "printed").read_text()
-    assert printed.count("again: unhang diagnose") == 1, printed
+    assert printed.count("re-read it: unhang diagnose") == 1, printed
 
 
 def verdict_of(commands: list[list[str]], place: Path) -> dict[str, Any] | None:
@@ -147,7 +147,7 @@ def verdict_of(commands: list[list[str]], place: Path) -> dict[str, Any] | None:
             while time.monotonic() < deadline and all(job.poll() is None for job in started):
                 with suppress(OSError, ValueError):
                     told = json.loads((folder / "verdict.json").read_bytes())
-                    if told["status"] == "hang" and "again: unhang diagnose" in (place / "printed").read_text(
+                    if told["status"] == "hang" and "re-read it: unhang diagnose" in (place / "printed").read_text(
                         errors="replace"
                     ):
                         break

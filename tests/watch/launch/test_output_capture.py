@@ -78,7 +78,7 @@ def test_a_full_disk_costs_the_rest_of_the_file_and_one_line(tmp_path: Path) -> 
     assert done.stdout == alone.stdout
     assert without_ours(done.stderr) == alone.stderr
     (line,) = ours(done.stderr)
-    assert f"holds the first 100,000 bytes, {len(alone.stdout) - 100_000:,} bytes after them are not kept" in line
+    assert f"has the first 100,000 bytes; the next {len(alone.stdout) - 100_000:,} bytes were not saved" in line
     assert "File too large" in line
     assert kept(tmp_path, "launcher.stdout.log") == alone.stdout[:100_000]
 

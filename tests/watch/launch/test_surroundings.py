@@ -216,7 +216,7 @@ def test_a_folder_nobody_can_write_to_gives_way(tmp_path: Path, named: tuple[str
         run(["umount", "-l", str(place)])
 
     assert (done.returncode, done.stdout) == (3, "fine\n")
-    assert f"nothing can be written to {named[1] if named else 'the current folder'}; " in done.stderr
+    assert f"{named[1] if named else 'the current folder'} is not writable; " in done.stderr
     folder = Path(done.stderr.partition("the run folder is ")[2].splitlines()[0])
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert (folder / "run.json").exists()

@@ -159,7 +159,7 @@ def test_another_node_leads_when_the_first_is_gone_and_gives_it_back(
         )
     )
 
-    assert "the first node's watcher is silent; verdicts come from here" in others[0].said
+    assert "no heartbeat from the first node's watcher; verdicts come from here" in others[0].said
     states = others[0].cluster.roster.states(time.monotonic_ns())
     assert {states[rank].doing for rank in (0, 1)} == {RankActivity.SILENT}
 

@@ -58,9 +58,9 @@ def said(lines: SilentNodeAnnouncements, cluster: ClusterView) -> list[str]:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (True, "the watcher of node h7 is silent for 20 s; its machine answers"),
-        (False, "node h7 is silent for 20 s, and its machine does not answer"),
-        (None, "node h7 is silent for 20 s"),
+        (True, "no heartbeat from the watcher of node h7 for 20 s; its machine responds"),
+        (False, "no heartbeat from node h7 for 20 s; its machine does not respond"),
+        (None, "no heartbeat from node h7 for 20 s"),
     ],
 )
 def test_one_node_is_told_of_once(cluster: ClusterView, answer: bool | None, words: str) -> None:
@@ -71,7 +71,7 @@ def test_one_node_is_told_of_once(cluster: ClusterView, answer: bool | None, wor
     assert said(lines, cluster) == []
 
     hear(cluster, [7])
-    assert said(lines, cluster) == ["node h7 is heard again"]
+    assert said(lines, cluster) == ["the heartbeat of node h7 is back"]
 
 
 def test_a_silence_is_told_when_it_is_known_whether_the_machine_answers(cluster: ClusterView) -> None:
@@ -80,7 +80,7 @@ def test_a_silence_is_told_when_it_is_known_whether_the_machine_answers(cluster:
     assert said(lines, cluster) == []
 
     hear(cluster, [7], ago_s=6, answer=False)
-    assert said(lines, cluster) == ["node h7 is silent for 6 s, and its machine does not answer"]
+    assert said(lines, cluster) == ["no heartbeat from node h7 for 6 s; its machine does not respond"]
 
 
 def test_hundreds_are_one_line_and_the_next_ones_are_kept_together(
@@ -89,16 +89,16 @@ def test_hundreds_are_one_line_and_the_next_ones_are_kept_together(
     lines = SilentNodeAnnouncements()
     hear(cluster, range(1, 300), ago_s=20, answer=True)
     assert said(lines, cluster) == [
-        "the watchers of 299 nodes are silent (h1, h2, h3, …); their machines answer",
+        "no heartbeat from the watchers of 299 nodes (h1, h2, h3, …); their machines respond",
     ]
 
     for node in (300, 301, 302):
         hear(cluster, [node], ago_s=20, answer=False)
-        assert said(lines, cluster) == [f"node h{node} is silent for 20 s, and its machine does not answer"]
+        assert said(lines, cluster) == [f"no heartbeat from node h{node} for 20 s; its machine does not respond"]
 
     hear(cluster, range(1, 300))
     assert said(lines, cluster) == []  # enough lines came just now
 
     monkeypatch.setattr(node_announcements, "BETWEEN_S", 0.0)
     lines._next_at = 0.0
-    assert said(lines, cluster) == ["299 nodes are heard again (h1, h2, h3, …)"]
+    assert said(lines, cluster) == ["heartbeats from 299 nodes are back (h1, h2, h3, …)"]

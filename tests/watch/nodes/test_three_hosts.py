@@ -144,7 +144,7 @@ def test_killed_watchers_are_back_and_the_verdict_comes_all_the_same(three: Host
     job.wait_for(lambda: job.steps() > before + 20 and job.met(since_ns=back_ns))
     assert not VERDICT.search(job.said()), job.said()
     job.make_late()
-    job.wait_for(lambda: "again: unhang diagnose" in job.said())
+    job.wait_for(lambda: "re-read it: unhang diagnose" in job.said())
 
     told = next(found for host in three.all if (found := job.verdict(host)) is not None)
     assert (told["findings"][0]["ranks"], told["findings"][0]["nodes"]) == ([2], ["h3"]), job.said()
@@ -175,7 +175,7 @@ def test_the_first_node_is_switched_off_and_another_gives_the_verdict(three: Hos
 
     three.cut(three[1])  # first: a machine without power closes no connection
     three[1].switch_off()
-    job.wait_for(lambda: "again: unhang diagnose" in job.printed(three[2]))
+    job.wait_for(lambda: "re-read it: unhang diagnose" in job.printed(three[2]))
 
     verdict = job.verdict(three[2])
     assert verdict is not None

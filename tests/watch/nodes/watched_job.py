@@ -158,7 +158,7 @@ class WatchedJob:
     def wait_for_verdict(self, host: Host, limit_s: float = LIMIT_S) -> dict[str, Any]:
         """Until one stands on that host's terminal."""
         self.wait_for(
-            lambda: "again: unhang diagnose" in self.printed(host) and self.verdict(host) is not None, limit_s
+            lambda: "re-read it: unhang diagnose" in self.printed(host) and self.verdict(host) is not None, limit_s
         )
         found = self.verdict(host)
         assert found is not None

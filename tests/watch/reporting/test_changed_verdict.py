@@ -115,7 +115,7 @@ def test_what_changed_is_said_in_words_and_all_of_it_where_another_is_blamed() -
     assert announcements.changed(SLEEPS, WORKS, "SLOW  Rank 0 works").splitlines() == [
         "The verdict has changed:",
         "  • it is SLOW, no longer HANG",
-        "  • since then rank 0 has used the processor or files",
+        "  • since then rank 0 has used CPU or files",
     ]
 
 
@@ -130,5 +130,5 @@ def test_the_last_line_names_what_stands_and_else_what_ended_by_itself() -> None
 
     totals.note_stall_over("rank-crashed")
     assert announcements.summary_lines(totals, members, Path("/run")).endswith(
-        "unhang: nothing found that lasted; what ended by itself: rank-crashed; see /run/.unhang/past\n"
+        "unhang: no lasting problem found; resolved by itself: rank-crashed; see /run/.unhang/past\n"
     )

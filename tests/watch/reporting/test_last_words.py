@@ -42,14 +42,14 @@ def ran(seconds: list[float], *, waits: float = 0.8) -> tuple[RunTotals, JobRank
 def test_steps_their_median_over_the_whole_run_and_the_slowest_rank() -> None:
     words = announcements.summary_lines(*ran([0.1] * 300 + [4.0] + [0.3] * 100), FOLDER)
 
-    assert words == "unhang: 401 steps, median step 100 ms, slowest rank 0\nunhang: nothing found\n"
+    assert words == "unhang: 401 steps, median step 100 ms, slowest rank 0\nunhang: no problem found\n"
 
 
 @pytest.mark.parametrize(
     ("language", "words"),
     [
-        ("en", "unhang: no steps counted, 300 rounds of collectives, median round 50 ms"),
-        ("zh", "unhang: 没有统计到步数，300 轮集合通信，每轮中位数 50 ms"),
+        ("en", "unhang: 300 rounds of collectives, median round 50 ms"),
+        ("zh", "unhang: 300 轮集合通信，每轮中位数 50 ms"),
     ],
 )
 def test_rounds_of_collectives_are_not_called_steps(language: str, words: str) -> None:
@@ -88,19 +88,19 @@ def test_what_was_found_is_told_once_with_its_folder() -> None:
 
 
 def test_a_job_without_steps_or_ranks_says_so() -> None:
-    assert announcements.summary_lines(*ran([]), FOLDER).startswith("unhang: could not look")
+    assert announcements.summary_lines(*ran([]), FOLDER).startswith("unhang: could not observe")
     members = ran([0.1])[1]
-    assert announcements.summary_lines(RunTotals(), members, FOLDER).startswith("unhang: no steps counted\n")
+    assert announcements.summary_lines(RunTotals(), members, FOLDER) == "unhang: no problem found\n"
 
 
 def test_a_full_disk_is_why_looks_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     totals, members = ran([0.1] * 300)
     totals.failed_samples = 4
-    assert "4 looks failed: see" in announcements.summary_lines(totals, members, Path("/"))
+    assert "4 samples failed: see" in announcements.summary_lines(totals, members, Path("/"))
     monkeypatch.setattr(announcements, "MIN_FREE_BYTES", 1 << 62)
 
     assert announcements.summary_lines(totals, members, Path("/")).endswith(
-        "nothing found, but 4 looks failed: / is full\n"
+        "no problem found, but 4 samples failed: / is full\n"
     )
     assert "see /nowhere" in announcements.summary_lines(totals, members, Path("/nowhere"))
 
@@ -123,7 +123,7 @@ def test_the_same_in_chinese() -> None:
     words = announcements.summary_lines(*ran([0.1] * 300), FOLDER)
 
     assert words == "unhang: 300 步，每步中位数 100 ms，最慢的 rank 0\nunhang: 没有发现问题\n"
-    assert announcements.countdown(60) == "unhang: 仍然卡住；这次等待的时限还剩 60 秒\n"
+    assert announcements.countdown(60) == "unhang: 仍然卡住；等待将在 60 秒后超时\n"
 
 
 def test_what_went_wrong_with_us_is_said_by_rank() -> None:
@@ -135,6 +135,6 @@ def test_what_went_wrong_with_us_is_said_by_rank() -> None:
     )
 
     assert lines == [
-        "unhang: less was seen of process 12:\n",
-        "unhang: less was seen of rank 1: no room for the record: OSError: full\n",
+        "unhang: limited data for process 12:\n",
+        "unhang: limited data for rank 1: no room for the record: OSError: full\n",
     ]

@@ -36,14 +36,14 @@ def line(view: RecordView, what: RankActivity) -> str:
 @pytest.mark.parametrize(
     ("view", "what", "told"),
     [
-        (RecordView(user=HERE), RankActivity.IDLE, "it does not move, train.py:8"),
+        (RecordView(user=HERE), RankActivity.IDLE, "it is not moving, train.py:8"),
         (RecordView(user=AT_WORK), RankActivity.BUSY, "it is busy in evaluate, train.py:9"),
         (RecordView(user=AT_WORK), RankActivity.IDLE, "it is in evaluate, train.py:9"),
         (RecordView(mark=DOWNLOAD, user=HERE), RankActivity.IDLE, "it is in download, as marked, train.py:8"),
         (RecordView(mark=DOWNLOAD), RankActivity.STOPPED, "it is stopped"),
-        (RecordView(closed=True), RankActivity.OVER, "it has closed its group"),
+        (RecordView(closed=True), RankActivity.OVER, "it has closed its process group"),
         (RecordView(exiting=True), RankActivity.OVER, "its program has ended"),
-        (RecordView(), RankActivity.WAITING, "it has begun to wait too"),
+        (RecordView(), RankActivity.WAITING, "it is waiting too now"),
     ],
 )
 def test_what_the_late_rank_does(view: RecordView, what: RankActivity, told: str) -> None:

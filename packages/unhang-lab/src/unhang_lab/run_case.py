@@ -39,7 +39,7 @@ def run_case(
         raise UsageError(f"{case.name} runs on {' or '.join(case.backends)}, not on {backend}.")
     folder = folder.resolve()
     if folder.exists() and any(folder.iterdir()):
-        raise UnhangError(f"{folder} already holds something; name another folder with --output.")
+        raise UnhangError(f"{folder} is not empty; name another folder with --output.")
     tell(say("starting {world} ranks with torchrun ({backend}) under unhang run", world=world, backend=backend))
     endless = case.expected.cause is None and case.moment == "moving"
     with watch_case(case, folder, ranks=world, extra={"TRAIN_BACKEND": backend}) as job:

@@ -75,7 +75,7 @@ def _of_a_look(looked: BundleManifest, taken_s: float, facts: Facts) -> Iterator
     limits = [*([(at_s, "torch")] if at_s is not None else []), *([guard] if guard is not None else [])]
     for first_s, who in sorted(limits)[:1]:
         ahead = say("{guard} gives up at {at}.", guard=who, at=_clock(first_s))
-        yield ahead if first_s > taken_s else say("the wait's limit has passed")
+        yield ahead if first_s > taken_s else say("the wait's timeout has passed")
 
 
 def _clock(time_s: float) -> str:

@@ -19,5 +19,5 @@ def build_or_default(name: str, make: Callable[[], Made], otherwise: Other, gaps
     except MemoryError:
         raise  # the whole is too large
     except Exception as error:  # noqa: BLE001 - the boundary of one section
-        gaps.append(NotChecked.after(error, say("the section {name} of this report", name=name), Certainty.LIKELY))
+        gaps.append(NotChecked.after(error, say("the {name} section of this report", name=name), Certainty.LIKELY))
         return otherwise

@@ -17,7 +17,7 @@ from unhang.report.layout.terminal import underlying_stream
 INDENT = 2
 _PLAIN = str.maketrans({"…": "...", "•": "-", "·": "|", "│": "|", "→": "->", "×": "x", "–": "-", "—": "-", "▸": ">"})
 _WIDE = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
-_UNIT = re.compile(
+UNIT = re.compile(
     rf"[（《「【]*(?:[^\s{_WIDE}（《「【“]+|[{_WIDE}]|[“])[，。；：！？、）》」】”…]*\s*|\s+|[（《「【“]+"
 )
 """What a line is not broken inside of: a word, or one Chinese character, each with the marks that belong to it."""
@@ -121,7 +121,7 @@ class TextLayout:
 def line_starts(text: str, room: int) -> Iterator[int]:
     """Where lines of ``room`` cells begin. Rich breaks at blanks only, and Chinese has none."""
     used = 0
-    for unit in _UNIT.finditer(text):
+    for unit in UNIT.finditer(text):
         wide = cell_len(unit[0].rstrip())
         if used and used + wide > room:
             yield unit.start()

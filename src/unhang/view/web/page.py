@@ -35,7 +35,8 @@ PAGE_TEXTS: Mapping[str, Text] = {
     "behind": say("behind"),
     "time_title": say("Ranks over time"),
     "time_help": say(
-        "Drag or arrow keys move, Ctrl and the wheel or + and − zoom, 0 shows all, a click shows the rank."
+        "Drag or use the arrow keys to move, Ctrl and the wheel or + and − to zoom, 0 to "
+        "show all; click a rank to see it."
     ),
     "time": say("time"),
     "zoom_in": say("Zoom in"),
@@ -53,33 +54,35 @@ SCRIPT_TEXTS: Mapping[str, Text] = {
     "node": say("node"),
     "step": say("step"),
     "phase": say("phase"),
-    "does": say("does"),
+    "does": say("state"),
     "group": say("group"),
-    "waits": say("waits for others"),
-    "late": say("others wait for it"),
-    "stands_at": say("stands at"),
-    "a_step": say("a step"),
-    "trouble": say("gives no sign, stopped or ended badly"),
+    "waits": say("waiting"),
+    "late": say("waited for"),
+    "stands_at": say("place"),
+    "a_step": say("step time"),
+    "trouble": say("silent, stopped or failed"),
     "stalled": say("stalled"),
     "verdict": say("verdict"),
-    "now_title": say("What the ranks do now"),
+    "now_title": say("What the ranks are doing"),
     "last_title": say("What the ranks did last"),
     "more_series": say("More series, flat or not drawn"),
-    "gone": say("The server has ended or cannot be reached. This is what it said last; the run itself may go on."),
-    "refused": say("The server refuses this address: take the whole one that unhang view printed, with its token."),
+    "gone": say(
+        "The server has stopped or cannot be reached. This is its last state; the run itself may still be going."
+    ),
+    "refused": say("The server refuses this address: use the full one that unhang view printed, with its token."),
     "no_rank": say("no rank has been seen yet"),
-    "no_series": say("No series of this run was kept: from here on, what this page saw."),
+    "no_series": say("No time series of this run was saved: this is what the page has seen since it was opened."),
     "more": say("more not shown"),
     "now_stack": say("Stack now, from its record"),
-    "look_stack": say("Stack at the last look"),
-    "no_stack": say("No stack of it was kept: a look is taken when ranks wait."),
-    "log": say("Last lines"),
+    "look_stack": say("Stack at the last sample"),
+    "no_stack": say("No stack was saved: ranks are sampled when a rank waits."),
+    "log": say("Last log lines"),
     "no_log": say(
-        "No log of this rank alone is in the run folder: torchrun --log-dir DIR --redirects 3 keeps one a rank, "
-        "which is copied with a verdict."
+        "The run folder has no log of this rank alone: with torchrun --log-dir DIR "
+        "--redirects 3 every rank has one, and a verdict copies it."
     ),
     "positions": say("Positions"),
-    "no_run": say("Nothing is known of this run yet"),
+    "no_run": say("Nothing is known about this run yet"),
     "seconds": say("{count} s", count="{}"),
     "minutes": say("{count} min", count="{}"),
     "hours": say("{time} h", time="{}"),

@@ -28,7 +28,7 @@ def advice(taken: CollectedEvidence, conclusion: LiveDiagnosis) -> Iterator[Text
         yield from _stop_steps(stop)
     nodes = conclusion.verdict.restart.exclude_nodes
     if nodes:
-        yield say("start again without: {nodes}", nodes=", ".join(nodes))
+        yield say("restart without: {nodes}", nodes=", ".join(nodes))
     yield from _ras_findings(taken)
     yield from _ranks_on_other_nodes(taken)
 
@@ -39,10 +39,10 @@ def _time_left(conclusion: LiveDiagnosis) -> Iterator[Text]:
     left_s = conclusion.limit_at_s - time.time()
     if left_s > 0:
         at = time.strftime("%H:%M:%S", time.localtime(conclusion.limit_at_s))
-        yield say("the wait's limit passes in {seconds:.0f} s, at {at}", seconds=left_s, at=at)
+        yield say("the wait times out in {seconds:.0f} s, at {at}", seconds=left_s, at=at)
     else:
         yield say(
-            "the wait's limit passed {seconds:.0f} s ago; torch ends an NCCL job about a minute after it",
+            "the wait timed out {seconds:.0f} s ago; torch ends an NCCL job about a minute later",
             seconds=-left_s,
         )
 
@@ -62,7 +62,7 @@ def _stop_steps(stop: Stop) -> Iterator[Text]:
 
 def _ras_findings(taken: CollectedEvidence) -> Iterator[Text]:
     for process in taken.ras[-1].dead[:4] if taken.ras else ():
-        yield say("NCCL RAS: process {pid} on node {node} does not answer any more", pid=process.pid, node=process.node)
+        yield say("NCCL RAS: process {pid} on node {node} no longer responds", pid=process.pid, node=process.node)
     if len(taken.ras) < 2:
         return
     late: dict[tuple[str, str, int | None], list[RasStatement]] = {}
@@ -70,8 +70,8 @@ def _ras_findings(taken: CollectedEvidence) -> Iterator[Text]:
         late.setdefault((statement.communicator, statement.function, statement.operation), []).append(statement)
     for (communicator, function, operation), statements in sorted(late.items(), key=str):
         yield say(
-            "NCCL RAS: in communicator {communicator} ranks {ranks} have launched no more than {operation} {function} "
-            "operations",
+            "NCCL RAS: in communicator {communicator}, ranks {ranks} have launched at most "
+            "{operation} {function} operations",
             communicator=communicator,
             ranks=", ".join(str(s.rank) for s in statements[:16]),
             operation=operation if operation is not None else "?",
@@ -84,11 +84,12 @@ def _ranks_on_other_nodes(taken: CollectedEvidence) -> Iterator[Text]:
     gone = taken.chosen.gone
     if gone:
         yield say(
-            "{ranks:who} {ranks:belongs|belong} on this machine and {ranks:has|have} no process any more", ranks=gone
+            "{ranks:who} {ranks:belongs|belong} to this machine, but {ranks:its process is|their processes are} gone",
+            ranks=gone,
         )
     if world is None or here + len(gone) >= world:
         return
-    yield say("{here} of {world} ranks run on this machine; the others are elsewhere", here=here, world=world)
+    yield say("{here} of {world} ranks run on this machine; the rest run elsewhere", here=here, world=world)
     job = taken.chosen.ranks[0].environment.get("SLURM_JOB_ID") or os.environ.get("SLURM_JOB_ID", "ID")
     yield say(
         "all nodes: srun --jobid={job} --overlap --ntasks-per-node=1 unhang attach --dir SHARED; "
@@ -99,7 +100,7 @@ def _ranks_on_other_nodes(taken: CollectedEvidence) -> Iterator[Text]:
 
 def reread_hint(folder: Path) -> Text:
     """The last line."""
-    return say("evidence: {folder}   again: unhang diagnose {folder}", folder=str(folder))
+    return say("saved to {folder}   re-read it: unhang diagnose {folder}", folder=str(folder))
 
 
 def stack_group_lines(taken: CollectedEvidence) -> Iterator[Text]:
@@ -116,18 +117,18 @@ def _line(movement: str, ranks: list[int], place: str, asleep_s: float) -> Text:
     if movement == "stopped":
         return say("{ranks:who}: {place} (stopped, state T)", ranks=ranks, place=place)
     if movement == "once":
-        return say("{ranks:who}: {place} (looked at once)", ranks=ranks, place=place)
+        return say("{ranks:who}: {place} (sampled once)", ranks=ranks, place=place)
     if movement == "spins":
-        return say("{ranks:who}: {place} (one line in every look; uses the processor)", ranks=ranks, place=place)
+        return say("{ranks:who}: {place} (same line in every sample; using CPU)", ranks=ranks, place=place)
     if movement == "busy":
-        return say("{ranks:who}: {place} (uses the processor)", ranks=ranks, place=place)
+        return say("{ranks:who}: {place} (using CPU)", ranks=ranks, place=place)
     if movement == "moving":
         return say("{ranks:who}: {place} (moving)", ranks=ranks, place=place)
     if asleep_s >= ASLEEP_TOLD_S:
         return say(
             "{ranks:who}: {place} (asleep there for {seconds:.0f} s)", ranks=ranks, place=place, seconds=asleep_s
         )
-    return say("{ranks:who}: {place} (does not move)", ranks=ranks, place=place)
+    return say("{ranks:who}: {place} (not moving)", ranks=ranks, place=place)
 
 
 def _movement(taken: CollectedEvidence, rank: int) -> str:

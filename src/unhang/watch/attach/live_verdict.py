@@ -70,7 +70,7 @@ def _not_checked(taken: CollectedEvidence, verdict: Verdict) -> Iterator[NotChec
     if empty := sorted(taken.empty_dumps - taken.dumps):
         yield NotChecked(
             say("the calls of {ranks:who}", ranks=empty),
-            say("the flight recorder that torch's debug server gave was empty"),
+            say("torch's debug server returned an empty flight recorder"),
         )
 
 
@@ -98,29 +98,29 @@ def _advice(taken: CollectedEvidence, verdict: Verdict, facts: Facts) -> tuple[S
         if known.activity is not None and known.activity.phase is Phase.SAVE and known.moving
     ]
     if saving:
-        text = say("stop it? not yet: {ranks:who} {ranks:is|are} writing a checkpoint, and moving", ranks=saving)
+        text = say("stop it? not yet: {ranks:who} {ranks:is|are} still writing a checkpoint", ranks=saving)
         return "not-yet", text
     if verdict.status is Status.HEALTHY:
         return "no", say("stop it? no: nothing is stuck")
     lead = verdict.findings[0] if verdict.findings else None
     if verdict.status is Status.SLOW:
         ranks = list(lead.ranks) if lead is not None else []
-        text = say("stop it? it may go on by itself: {ranks:who} still {ranks:works|work}", ranks=ranks)
+        text = say("stop it? it may recover by itself: {ranks:who} {ranks:is|are} still working", ranks=ranks)
         if facts.graph.edges and ranks:
             text = say(
-                "stop it? only if {ranks:who} should be done by now: {ranks:it|they} still {ranks:works|work}",
+                "stop it? only if {ranks:who} should be done by now: {ranks:it is|they are} still working",
                 ranks=ranks,
             )
         return "may-go-on", text
     if stopped := _stopped(taken):
         pids = _pids(taken, stopped)
-        text = say("stop it? not needed if {ranks:who} may go on: kill -CONT {pids}", ranks=stopped, pids=pids)
+        text = say("stop it? not needed if {ranks:who} may resume: kill -CONT {pids}", ranks=stopped, pids=pids)
         return "continue", text
     if verdict.status is Status.UNKNOWN and not facts.graph.waiters:
-        return "look-again", say("stop it? wait: nothing shows yet that it is stuck; look again with --watch-for 60")
+        return "look-again", say("stop it? wait: no sign yet that it is stuck; sample longer with --watch-for 60")
     if lead is None or lead.certainty is not Certainty.CERTAIN:
-        return "unsure", say("stop it? the evidence is kept; nothing shows that it will go on by itself")
-    return "yes", say("stop it? yes: it will not go on by itself, and the evidence is kept")
+        return "unsure", say("stop it? probably: nothing suggests it will recover, and the evidence is saved")
+    return "yes", say("stop it? yes: it will not recover by itself, and the evidence is saved")
 
 
 def _commands(taken: CollectedEvidence) -> Iterator[str]:

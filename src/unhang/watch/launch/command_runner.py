@@ -121,7 +121,7 @@ class CommandRunner:
                 self._masked.append(MaskedLog(path))
             self._masking.start(self._masked)
         except OSError as error:
-            text = say("the output is not kept ({reason}); the command runs without --capture", reason=str(error))
+            text = say("the output is not saved ({reason}); the command runs without --capture", reason=str(error))
             _print(translate(text, self._plan.lang))
 
     def _cut_callback(self, log: Path) -> Callable[[], None]:
@@ -183,7 +183,7 @@ class CommandRunner:
                 self._status = status
             elif pid == self._watcher.pid:
                 if self._watcher.ended(status) and self._status is None:
-                    self._meeting.folder.say(_line(say("the watcher ended too often; the job goes on unwatched")))
+                    self._meeting.folder.say(_line(say("the watcher exited too often; the job continues unwatched")))
             else:
                 self._helper_ended(pid, status)
 
@@ -281,7 +281,7 @@ class CommandRunner:
 
 def run_unwatched(command: Sequence[str], error: OSError) -> NoReturn:
     """Become ``command``: there is no place for what we keep, and that must not keep a job from running."""
-    _print(say("no place for the records ({reason}); the command runs unwatched", reason=str(error)))
+    _print(say("cannot write the records ({reason}); the command runs unwatched", reason=str(error)))
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # Python ignores these; the command must not
     try:

@@ -107,17 +107,19 @@ def _wait(job: subprocess.Popen[bytes], folder: Path, limit_s: float) -> Text | 
         if ranks and all(rank.stepped for rank in ranks) and len(ranks) >= _expected(ranks):
             return None
         if _never_steps(ranks):
-            return say("a rank has no batch, so the others wait for it in their first step")
+            return say("a rank has no batch, so the other ranks wait for it in their first step")
         if not hurried and any(rank.stepped or rank.stage == "ended" for rank in ranks):
             hurried, deadline = True, min(deadline, time.monotonic() + LATE_RANK_LIMIT_S)
     if hurried:
-        return say("some ranks did not come to their first step although others did")
+        return say("only a part of the ranks reached the first step")
     late = _missing_ranks(ranks)
     if late:
         return say(
-            "{ranks:who} had not begun to read data after {seconds:.0f} s, others had", ranks=late, seconds=limit_s
+            "{ranks:who} had not started to read data after {seconds:.0f} s; other ranks had",
+            ranks=late,
+            seconds=limit_s,
         )
-    return say("the first optimizer step did not come in {seconds:.0f} s", seconds=limit_s)
+    return say("no optimizer step within {seconds:.0f} s", seconds=limit_s)
 
 
 def _missing_ranks(ranks: Sequence[RankStart]) -> tuple[int, ...]:

@@ -166,7 +166,7 @@ class _LogWriter:
         if self._stopped is None:
             self._stop(say("the disk is too slow"))
         return say(
-            "the capture stopped ({reason}): {path} holds the first {kept} bytes, {lost} bytes after them are not kept",
+            "the capture stopped ({reason}): {path} has the first {kept} bytes; the next {lost} bytes were not saved",
             reason=self._stopped,
             path=str(path),
             kept=f"{self._written:,}",

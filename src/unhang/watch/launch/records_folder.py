@@ -236,7 +236,7 @@ def create_run_folder(named: Path | None, us: SiblingTasks | None, nodes: JobNod
     try:
         return RunFolder.create(free_place(name, below))
     except UsageError:
-        return _create_fallback(say("nothing can be written to the current folder"))
+        return _create_fallback(say("the current folder is not writable"))
 
 
 def _create_named(path: Path) -> RunFolder:
@@ -245,7 +245,7 @@ def _create_named(path: Path) -> RunFolder:
     except UsageError as error:
         if not isinstance(error.__cause__, OSError):
             raise
-        return _create_fallback(say("nothing can be written to {path}", path=str(path)))
+        return _create_fallback(say("{path} is not writable", path=str(path)))
 
 
 def _create_fallback(because: Text) -> RunFolder:

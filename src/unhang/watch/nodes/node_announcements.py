@@ -36,16 +36,16 @@ class NodeAnnouncements:
         if cluster.role is not Role.ALONE:
             if self._alone_said and cluster.role is not Role.UNDECIDED:
                 self._alone_said = False
-                yield say("the watchers of the nodes have met")
+                yield say("the watchers of the nodes are connected")
             return
         if self._alone_said:
             return
         self._alone_said = True
         because = cluster.transport.because if cluster.transport is not None else ""
         if because:
-            yield say("other nodes are not reached, each node is watched alone: {reason}", reason=because)
+            yield say("cannot reach the other nodes, so each node is watched alone: {reason}", reason=because)
         else:
-            yield say("other nodes are not reached, each node is watched alone")
+            yield say("cannot reach the other nodes, so each node is watched alone")
 
     def _leaders(self, cluster: ClusterView) -> Iterator[Text]:
         """Who takes over from whom; that the first node leads goes without saying."""
@@ -53,7 +53,7 @@ class NodeAnnouncements:
             return
         before, self._led = self._led, cluster.leader
         if cluster.role is Role.LEADS and (before >= 0 or cluster.leader > 0) and not cluster.leader_left:
-            yield say("the first node's watcher is silent; verdicts come from here")
+            yield say("no heartbeat from the first node's watcher; verdicts come from here")
 
 
 def leader_verdict_line(said: LeaderVerdict, lang: str) -> Text:
@@ -115,11 +115,11 @@ class SilentNodeAnnouncements:
         there = [node for node in known if not node.over]
         if len(there) > FEW:
             self._lines += 1
-            yield say("{count} nodes are heard again ({nodes})", count=len(there), nodes=_names(there))
+            yield say("heartbeats from {count} nodes are back ({nodes})", count=len(there), nodes=_names(there))
             return
         for node in there:
             self._lines += 1
-            yield say("node {node} is heard again", node=node.name)
+            yield say("the heartbeat of node {node} is back", node=node.name)
 
 
 def _is_known(cluster: ClusterView, node: RemoteNode, answers: bool | None) -> bool:
@@ -136,20 +136,26 @@ def _many(nodes: Sequence[RemoteNode], answers: bool | None) -> Text:
     count, names = len(nodes), _names(nodes)
     if answers:
         return say(
-            "the watchers of {count} nodes are silent ({nodes}); their machines answer", count=count, nodes=names
+            "no heartbeat from the watchers of {count} nodes ({nodes}); their machines respond",
+            count=count,
+            nodes=names,
         )
     if answers is False:
-        return say("{count} nodes are silent ({nodes}), and their machines do not answer", count=count, nodes=names)
-    return say("{count} nodes are silent ({nodes})", count=count, nodes=names)
+        return say("no heartbeat from {count} nodes ({nodes}); their machines do not respond", count=count, nodes=names)
+    return say("no heartbeat from {count} nodes ({nodes})", count=count, nodes=names)
 
 
 def _one(name: str, seconds: float, answers: bool | None) -> Text:
     if answers:
         return say(
-            "the watcher of node {node} is silent for {seconds:.0f} s; its machine answers", node=name, seconds=seconds
+            "no heartbeat from the watcher of node {node} for {seconds:.0f} s; its machine responds",
+            node=name,
+            seconds=seconds,
         )
     if answers is False:
         return say(
-            "node {node} is silent for {seconds:.0f} s, and its machine does not answer", node=name, seconds=seconds
+            "no heartbeat from node {node} for {seconds:.0f} s; its machine does not respond",
+            node=name,
+            seconds=seconds,
         )
-    return say("node {node} is silent for {seconds:.0f} s", node=name, seconds=seconds)
+    return say("no heartbeat from node {node} for {seconds:.0f} s", node=name, seconds=seconds)

@@ -22,14 +22,14 @@ from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.wire.record import read_foreign_pids
 
 _ACTIVITY_TEXTS = {
-    RankActivity.IDLE: say("it does not move"),
+    RankActivity.IDLE: say("it is not moving"),
     RankActivity.BUSY: say("it is busy"),
-    RankActivity.SILENT: say("it gives no sign of life"),
+    RankActivity.SILENT: say("it shows no sign of life"),
     RankActivity.STOPPED: say("it is stopped"),
     RankActivity.DEAD: say("its process has ended"),
-    RankActivity.ABSENT: say("it has not come to init_process_group"),
-    RankActivity.OVER: say("it has closed its group"),
-    RankActivity.WAITING: say("it has begun to wait too"),
+    RankActivity.ABSENT: say("it has not reached init_process_group"),
+    RankActivity.OVER: say("it has closed its process group"),
+    RankActivity.WAITING: say("it is waiting too now"),
 }
 TROUBLES_SHOWN = 3
 MIN_FREE_BYTES = 64 << 10
@@ -95,9 +95,9 @@ def _marked(work: PlannedWait) -> Text:
     if work.at_most_s is None:
         return _in_label(work.label)
     if work.over:
-        return say("it is in {label}, which was to take {limit:.0f} s at most", label=work.label, limit=work.at_most_s)
+        return say("it is in {label}, marked to take at most {limit:.0f} s", label=work.label, limit=work.at_most_s)
     return say(
-        "it is in {label} for {gone:.0f} s, {limit:.0f} s at most as marked",
+        "it has been in {label} for {gone:.0f} s, of at most {limit:.0f} s as marked",
         label=work.label,
         gone=work.gone_s,
         limit=work.at_most_s,
@@ -137,18 +137,18 @@ def _changes(before: VerdictSummary, now: VerdictSummary) -> Iterator[Text]:
         status, was = (_translated(labels.STATUS[Status(one.status)]) for one in (now, before))
         yield say("it is {now}, no longer {before}", now=status, before=was)
     if (before.status, now.status) == (Status.HANG.value, Status.SLOW.value) and before.ranks == now.ranks:
-        yield say("since then {ranks:who} {ranks:has|have} used the processor or files", ranks=list(now.ranks))
+        yield say("since then {ranks:who} {ranks:has|have} used CPU or files", ranks=list(now.ranks))
     if now.cause != before.cause:
         yield say("the cause is {now}, not {before}", now=now.cause, before=before.cause)
     if now.ranks != before.ranks and now.ranks and before.ranks:
         yield say("it is {now:who}, not {before:who}", now=list(now.ranks), before=list(before.ranks))
     if now.where != before.where and now.where:
-        yield say("the line is {now}", now=Path(now.where).name)
+        yield say("the line is now {now}", now=Path(now.where).name)
 
 
 def verdict(summary: VerdictSummary, text: str, folder: Path, *, ends: bool = False) -> str:
     """The verdict, set apart from the job's own output. ``ends``: the job is ended because of it."""
-    folder_line = say("again: unhang diagnose {folder}", folder=shlex.quote(one_line(str(folder))))
+    folder_line = say("re-read it: unhang diagnose {folder}", folder=shlex.quote(one_line(str(folder))))
     return f"\n{SEPARATOR}\n{text.strip()}\n\n{_translated(folder_line)}\n{SEPARATOR}\n" + (
         line(say("the job was left running")) if summary.level == VerdictLevel.SLOW.value and not ends else ""
     )
@@ -158,7 +158,7 @@ def countdown(left_s: float, gives_up: str = "") -> str:
     """The limit of the wait comes near, or that of the guard ``gives_up``."""
     if gives_up:
         return line(say("still stalled; {guard} gives up in {seconds:.0f} s", guard=gives_up, seconds=left_s))
-    return line(say("still stalled; the wait's limit passes in {seconds:.0f} s", seconds=left_s))
+    return line(say("still stalled; the wait times out in {seconds:.0f} s", seconds=left_s))
 
 
 def still_holds() -> str:
@@ -169,10 +169,10 @@ def still_holds() -> str:
 def stall_over_line(said: VerdictSummary, waiters: Collection[int] = ()) -> str:
     """A stall that was announced has ended by itself; where nobody was named, the ``waiters`` tell which."""
     if not said.ranks and not waiters:  # of another node's wait nothing else is known
-        return line(say("the wait is over; the job goes on"))
+        return line(say("the wait is over; the job continues"))
     if not said.ranks:
-        return line(say("the wait of {waiters:who} is over; the job goes on", waiters=sorted(waiters)))
-    return line(say("the wait for {ranks:who} is over; the job goes on", ranks=list(said.ranks)))
+        return line(say("the wait of {waiters:who} is over; the job continues", waiters=sorted(waiters)))
+    return line(say("the wait for {ranks:who} is over; the job continues", ranks=list(said.ranks)))
 
 
 def aborting(summary: VerdictSummary) -> str:
@@ -186,7 +186,7 @@ def internal_error_lines(told: Mapping[int, Sequence[str]], members: JobRanks) -
     for pid, lines in sorted(told.items())[:TROUBLES_SHOWN]:
         who = say("rank {rank}", rank=ranks[pid]) if pid in ranks else say("process {pid}", pid=pid)
         what = lines[0].partition(" ")[2] if lines else ""
-        yield line(say("less was seen of {who}: {what}", who=who, what=what))
+        yield line(say("limited data for {who}: {what}", who=who, what=what))
 
 
 def summary_lines(totals: RunTotals, members: JobRanks, folder: Path) -> str:
@@ -195,9 +195,12 @@ def summary_lines(totals: RunTotals, members: JobRanks, folder: Path) -> str:
         return _lines(_nobody(members))
     # A round may be a part of a step: DDP's buckets of one size look alike.
     rounds = totals.steps and any(rank.view.step_source == "rhythm" for rank in members.by_rank.values())
-    parts = [say("{steps} steps", steps=totals.steps)] if totals.steps and not rounds else [say("no steps counted")]
-    if rounds:
-        parts.append(say("{rounds} rounds of collectives", rounds=totals.steps))
+    counted = (
+        say("{rounds} rounds of collectives", rounds=totals.steps)
+        if rounds
+        else say("{steps} steps", steps=totals.steps)
+    )
+    parts = [counted] if totals.steps else []
     if totals.median_step_s is not None:
         ms = totals.median_step_s * 1000
         parts.append(say("median round {ms:.0f} ms", ms=ms) if rounds else say("median step {ms:.0f} ms", ms=ms))
@@ -205,13 +208,14 @@ def summary_lines(totals: RunTotals, members: JobRanks, folder: Path) -> str:
     if slowest is not None:
         parts.append(say("slowest rank {rank}", rank=slowest))
     if members.missing:
-        parts.append(say("could not look at {ranks:who}", ranks=list(members.missing)))
-    told = f"unhang: {_COMMA.get(_language[0], ', ').join(map(_translated, parts))}\n" + _by_phase(totals)
+        parts.append(say("could not observe {ranks:who}", ranks=list(members.missing)))
+    told = f"unhang: {_COMMA.get(_language[0], ', ').join(map(_translated, parts))}\n" if parts else ""
+    told += _by_phase(totals)
     if not totals.findings and totals.over:
         over = ", ".join(dict.fromkeys(totals.over))
         past = str(folder / ".unhang" / "past")
         return told + line(
-            say("nothing found that lasted; what ended by itself: {found}; see {folder}", found=over, folder=past)
+            say("no lasting problem found; resolved by itself: {found}; see {folder}", found=over, folder=past)
         )
     if not totals.findings:
         return told + line(_nothing_found(totals, folder))
@@ -221,14 +225,14 @@ def summary_lines(totals: RunTotals, members: JobRanks, folder: Path) -> str:
 
 def _nothing_found(totals: RunTotals, folder: Path) -> Text:
     if not totals.failed_samples:
-        return say("nothing found")
+        return say("no problem found")
     if _is_full(folder):
         where = str(folder)
         return say(
-            "nothing found, but {times} looks failed: {folder} is full", times=totals.failed_samples, folder=where
+            "no problem found, but {times} samples failed: {folder} is full", times=totals.failed_samples, folder=where
         )
     return say(
-        "nothing found, but {times} looks failed: see {log}",
+        "no problem found, but {times} samples failed: see {log}",
         times=totals.failed_samples,
         log=str(folder / ".unhang" / "watcher.log"),
     )
@@ -255,8 +259,8 @@ def _by_phase(totals: RunTotals) -> str:
 def _nobody(members: JobRanks) -> Iterable[Text]:
     if not members.registrations:
         yield say(
-            "could not look: no rank of the job let unhang in (python -I, a container, a Ray cluster that ran before, "
-            "or no distributed job)"
+            "could not observe any rank of the job (python -I, a container, a Ray cluster that "
+            "was already running, or not a distributed job)"
         )
     else:
         foreign = read_foreign_pids(members.records)
@@ -265,7 +269,7 @@ def _nobody(members: JobRanks) -> Iterable[Text]:
         ranks = sorted({registration.rank for registration in told} - set(unreadable))
         if unreadable:
             yield say(
-                "could not look at {ranks:who}: another version of unhang is installed where they run",
+                "could not observe {ranks:who}: another version of unhang is installed where they run",
                 ranks=unreadable,
             )
         if ranks or not unreadable:

@@ -92,7 +92,7 @@ def _sample_keeping_earlier(request: EvidenceRequest, folder: Path, taken: Sampl
     gone = [rank for rank in taken.states if not lives(request.members[rank].pid)]
     if gone and (folder / "bundle.json").exists():
         kept_evidence.restore(folder)
-        raise SamplingInterrupted(f"rank {gone[0]} ended during the look")
+        raise SamplingInterrupted(f"rank {gone[0]} ended while it was sampled")
     kept_evidence.set_rest_aside(folder)
     stacks.rename(folder / "stacks")
 

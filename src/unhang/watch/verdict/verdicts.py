@@ -52,7 +52,7 @@ def diagnose_run_folder(request: EvidenceRequest, taken: SampleResult, folder: P
     verdict = diagnose(facts)
     if request.said is not None and _is_weaker(verdict, request.said, live=request.live):
         kept_evidence.restore(folder)
-        raise SamplingInterrupted("this tells less than an earlier sample of the same wait did")
+        raise SamplingInterrupted("this sample shows less than an earlier one of the same wait")
     limit_at, gives_up = _first_limit(facts, request.stalled_since_s)
     level = level_of(verdict, facts, request)
     moving = bool(verdict.findings) and _may_recover(verdict.findings[0], facts)

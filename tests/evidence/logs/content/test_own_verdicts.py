@@ -21,7 +21,7 @@ collective-mismatch · certain · rank 1 · job.py:90
 Rank 1 is here
   job.py:90  in main
 
-again: unhang diagnose /tmp/run
+re-read it: unhang diagnose /tmp/run
 {SEPARATOR}
 unhang: the job goes on; nothing was done to it
 unhang: found: collective-mismatch; see /tmp/run

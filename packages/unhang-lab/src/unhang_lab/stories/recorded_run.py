@@ -117,7 +117,7 @@ def _watch(
     # the job's output goes to a file, as with `torchrun … > job.log 2>&1`; what unhang says goes to another
     words = ["unhang", "run", "--dir", str(root / "run"), *options, "--", "sh", "-c", 'exec "$@" > "$0" 2>&1']
     words += [str(root / "job.log"), *command]
-    watching = _RunInProgress(time.time(), wrong=(say("unhang run gave no verdict while the job lived"),))
+    watching = _RunInProgress(time.time(), wrong=(say("unhang run gave no verdict while the job was running"),))
     with (
         (root / "terminal.txt").open("wb") as terminal,
         place.started(words, terminal.fileno(), terminal.fileno()) as front,

@@ -77,7 +77,7 @@ def fill_section(page: Path, text: str, begin: str = BEGIN, end: str = END) -> N
     head, found, rest = page.read_text(encoding="utf-8").partition(begin)
     _, ended, tail = rest.partition(end)
     if not found or not ended:
-        raise UsageError(f"{page} has no place for it: it stands between {begin} and {end}")
+        raise UsageError(f"{page} has no place for the table: it goes between {begin} and {end}")
     page.write_text(f"{head}{begin}\n{text}{end}{tail}", encoding="utf-8")
 
 

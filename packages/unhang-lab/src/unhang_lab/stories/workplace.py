@@ -156,7 +156,7 @@ def _require(story: Story) -> None:
         )
     if story.permits and not _works(story.permits, story.folder):
         raise MissingExtra(
-            f"The story {story.name} could not be looked at: this machine does not permit {shlex.join(story.permits)}.",
+            f"The story {story.name} could not be observed: this machine does not permit {shlex.join(story.permits)}.",
             next_step="run it as root, or where users may make namespaces",
         )
 

@@ -28,24 +28,32 @@ class MomentChoice(str, enum.Enum):
 
 
 def demo(
-    name: Annotated[str | None, typer.Argument(help="A story of --list; without one, the short demo.")] = None,
-    only: Annotated[MomentChoice | None, typer.Option(help="Tell only this moment of the story.")] = None,
-    list_stories: Annotated[bool, typer.Option("--list", help="Say which stories there are.")] = False,
-    table: Annotated[bool, typer.Option("--table", help="Run all stories, or NAME; print what was found.")] = False,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Story to run, see --list; default: the short demo.")
+    ] = None,
+    only: Annotated[MomentChoice | None, typer.Option(help="Run only this moment of the story.")] = None,
+    list_stories: Annotated[bool, typer.Option("--list", help="List the stories.")] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="Run all stories, or NAME, and print the results as a table.")
+    ] = False,
     into: Annotated[
         list[Path] | None,
-        typer.Option(metavar="PAGE", help="With --table: put it into this page too; zh in its name: in Chinese."),
+        typer.Option(metavar="PAGE", help="With --table: also put it into PAGE; in Chinese if .zh is in the name."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Default: unhang-runs/demo-TIME.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Folder for the evidence; default: unhang-runs/demo-TIME."),
     ] = None,
-    report: Annotated[Path, typer.Option(help="Where the HTML report is written.")] = Path("unhang-report.html"),
+    report: Annotated[Path, typer.Option(metavar="FILE", help="Write the HTML report to FILE.")] = Path(
+        "unhang-report.html"
+    ),
     lang: Language = None,
 ) -> None:
-    """Run a 4-rank training job that stalls (its split has no seed), say why, write an HTML report.
+    """Run a 4-rank training job that stalls on purpose, diagnose it, and write an HTML report.
 
-    With a NAME: a story with real libraries, asked about before, during and after its stall, and repaired. Exit code 1
-    where an answer was not the right one.
+    With NAME: runs a story with real libraries, diagnoses it before, during and after its stall, and applies the fix.
+
+    Exit codes: 0 every answer was right, 1 an answer was wrong.
 
     Examples:
     unhang demo
@@ -108,7 +116,7 @@ def _story(name: str, only: MomentChoice | None, out: Path | None, console: Cons
     console.print(f"[bold]{name}[/bold]: {story.title.get(lang, story.title['en'])}")
     cells = list(_shown(name, moments, folder, console, lang))
     right = all(cell.right for cell in cells)
-    ending = say("all of it as it must be") if right else say("not all of it is as it must be")
+    ending = say("all as expected") if right else say("not all as expected")
     console.print(f"\n{sentence(ending, lang)}: {folder}", markup=False, soft_wrap=True)
     return 0 if right else 1
 
@@ -156,5 +164,5 @@ def _shown(name: str, moments: tuple[Moment, ...], folder: Path, console: Consol
 
 def _empty(folder: Path) -> Path:
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} already holds something", next_step="name another folder with --output")
+        raise UsageError(f"{folder} is not empty", next_step="name another folder with --output")
     return folder

@@ -11,7 +11,7 @@ import typer
 
 
 def lab() -> None:
-    """Real jobs with a known fault: run one, record it, read the verdict.
+    """Run real jobs with a known fault and check the verdict.
 
     Examples:
     unhang lab list
@@ -31,7 +31,7 @@ class Backend(str, enum.Enum):
 
 @app.command(name="list")
 def list_cases() -> None:
-    """Say which cases there are and what is wrong in each.
+    """List the cases and what is wrong in each.
 
     Examples:
     unhang lab list
@@ -51,14 +51,16 @@ def list_cases() -> None:
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="A case of `unhang lab list`.")],
-    ranks: Annotated[int | None, typer.Option(min=1, metavar="N", help="Default: the case's own number.")] = None,
-    backend: Annotated[Backend, typer.Option(help="gloo runs on CPUs, nccl needs a GPU for each rank.")] = Backend.GLOO,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Case from `unhang lab list`.")],
+    ranks: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Number of ranks; default: the case's own.")
+    ] = None,
+    backend: Annotated[Backend, typer.Option(help="gloo runs on CPUs; nccl needs one GPU per rank.")] = Backend.GLOO,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Default: lab-runs/TIME.")
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Run folder; default: lab-runs/TIME.")
     ] = None,
 ) -> None:
-    """Run a case under `unhang run`, print where its run folder is and the verdict on it.
+    """Run a case under `unhang run`; print its run folder and the verdict.
 
     Examples:
     unhang lab run split-without-seed
@@ -77,12 +79,12 @@ def run(
     with RecordingSteps() as steps, interrupt_on_termination():
         bundle = run_case(case, folder, ranks=ranks, backend=backend.value, tell=steps.tell)
     if case.expected.cause is None and not (bundle / "verdict.json").exists():
-        console.print("unhang run said nothing of this job, as it must be.")
+        console.print("unhang run reported nothing, as expected.")
         raise typer.Exit(0)
     verdict = print_verdict(bundle)
     console.print(f"\nevidence: {bundle}", soft_wrap=True)
     wrong = find_mistakes(case, bundle, verdict, watched=True)
-    console.print("The verdict is the one this fault must get." if not wrong else "The verdict is not right:")
+    console.print("The verdict is right." if not wrong else "The verdict is wrong:")
     for sentence in wrong:
         console.print(f"  {sentence}", soft_wrap=True)
     raise typer.Exit(exit_code(verdict))

@@ -149,13 +149,13 @@ class ExchangeOpener:
     def _store(self) -> tuple[KeyValueExchange, str, str]:
         address = self._config.store[0]
         if not address:
-            text = say("name a folder that all nodes see, or HOST:PORT of one of them, with --nodes-via")
+            text = say("use --nodes-via with a folder all nodes see, or HOST:PORT of one of them")
             raise NoExchange(text)
         token = token_from_environment(self._environment) or (_user_token() if is_loopback(address) else "")
         if not token:
             raise NoExchange(
                 say(
-                    "set {name} to the same 16 letters or more on every node, or name a shared folder",
+                    "set {name} to the same 16 or more characters on every node, or use a shared folder",
                     name=TOKEN_VARIABLE,
                 )
             )
