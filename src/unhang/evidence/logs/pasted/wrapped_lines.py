@@ -28,7 +28,7 @@ _FRESH = late_pattern(
     r"\s*$|\s{2,}\S|\s*File \""
     r"|\[(?:rank|default)\d|\[[EWIF]\d{0,4}[ \d]|\[pod/|\([\w.<>-]+ (?:rank=\d+ )?pid=\d"
     r"|[EWIF]\d{4} \d\d:|\d{1,6}: |[\w.-]+:\d+:\d+ \[|Traceback |During handling|The above exception|frame #\d"
-    r"|Exception |terminate called|  what\(\)|(?:\w+\.)*\w*(?:Error|Exception|Interrupt):(?: |$)"
+    r"|Exception |terminate called|  what\(\)|(?:\w+\.)*(?:[A-Z]\w*)?(?:Error|Exception|Interrupt):(?: |$)"
     r"|srun:|slurm|torchrun|\{'|={5}|-{5}|\+[-=]"
     r"|\d+%\||(?:NCCL|CUDA|TORCH)_\w+=|```"
 )
@@ -38,6 +38,8 @@ _RULE = late_pattern(r"\s*([=*_#~+-])\1{4,}\s*")
 _LONE_PREFIX = late_pattern(
     r"(?:\[[\w-]+\]:? ?)+|.{0,60}\[(?:rank|default)\d+\]: ?| *what\(\): *|\d{1,6}: ?|\([\w.<>-]+ pid=\d+[^)]*\) ?"
 )
+_WITHOUT_TEXT = late_pattern(r".{0,160}[\w-]\.(?:py|cpp|cc|cu|hpp):\d{1,5}\] ?")
+"""A line that ends with the place in the source, behind which loggers write the text: no logger prints it alone."""
 _OPEN_BAR = late_pattern(r"\d%\|[^\]]{0,200}$")
 _BAR_BEGINS = late_pattern(r"\s*\d{1,3}%\|")
 _WORD = late_pattern(r"[A-Za-z]{2,}")
@@ -135,7 +137,7 @@ def _goes_on(
         word = line.split(maxsplit=1)[0]
         if width + 1 + _width(word) <= limit:
             return False
-        if _LONE_PREFIX.fullmatch(before):
+        if _LONE_PREFIX.fullmatch(before) or _WITHOUT_TEXT.fullmatch(before):
             return True
     elif width < limit - 1 or (width == limit - 1 and before.isascii() and before[-1:] in ",;)]"):
         return False
@@ -202,8 +204,10 @@ def _width(line: str) -> int:
 
 @lru_cache(maxsize=4096)
 def information_score(line: str) -> int:
-    """Score: how many messages with fields, prefixes, frames and steps the parsers find in ``line``."""
+    """Score: messages with fields, prefixes, frames and steps that the parsers find in ``line``; -1 for a mere prefix."""
     line = line[:20_000]
+    if line.endswith(("]", "] ")) and _WITHOUT_TEXT.fullmatch(line):
+        return -1
     matches = match_message(line)
     messages = sum(2 + len(match.values) for match in matches if not match.row.fallback)
     if messages:
