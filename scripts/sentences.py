@@ -1,13 +1,18 @@
-"""Every sentence that a user can see, on one page: by the file it stands in, with its Chinese.
+"""Every sentence that a user can see, on one page: by the file it stands in, with its Chinese and whether it was read.
 
-python -m scripts.sentences > sentences.md
+python -m scripts.sentences > sentences.md       all of them
+python -m scripts.sentences --unread             those that nobody has read in both languages since they changed
+python -m scripts.sentences --read FILE …        marks those of these files as read, after you did
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import tomli
@@ -21,6 +26,8 @@ HEAD = """# Every sentence a user can see
 `{name}` is filled in. Rows stand in `src/unhang/knowledge/`, the Chinese of code stands in `src/unhang/report/locale/`.
 What has no Chinese is shown in English only: errors, what guards raise.
 """
+MARKS = Path(__file__).with_name("sentences_read.txt")
+"""A mark a line for each pair of an English and a Chinese sentence that somebody read."""
 Row = tuple[str, str, str]
 """Id or kind, English, Chinese."""
 
@@ -86,13 +93,45 @@ def _literal(node: ast.expr) -> str:
     return ""
 
 
-def page() -> str:
-    """The whole page."""
-    parts = [HEAD]
+def rows_by_file() -> Iterator[tuple[str, list[Row]]]:
+    """Of each file the rows that are sentences."""
     for path, rows in (*of_rows(), *of_code()):
-        said = [f"| {' | '.join(map(_cell, row))} |" for row in rows if " " in row[1] or row[2]]
+        sentences = [row for row in rows if " " in row[1] or row[2]]
+        if sentences:
+            yield path, sentences
+
+
+def mark(row: Row) -> str:
+    """What stays the same while both languages of ``row`` do."""
+    return sha256(f"{row[1]}\0{row[2]}".encode()).hexdigest()[:10]
+
+
+def marked() -> frozenset[str]:
+    """The marks of all rows that were read."""
+    return frozenset(MARKS.read_text(encoding="ascii").split())
+
+
+def mark_as_read(files: Collection[str]) -> None:
+    """Write down that the rows of ``files`` were read; marks of sentences that are gone go."""
+    found = [(path, mark(row)) for path, rows in rows_by_file() for row in rows]
+    unknown = sorted(set(files) - {path for path, _ in found})
+    if unknown:
+        raise SystemExit(f"no sentences in {', '.join(unknown)}: name files as the page does")
+    before = marked()
+    MARKS.write_text("".join(f"{one}\n" for one in sorted({one for path, one in found if path in files or one in before})))
+
+
+def page(*, unread_only: bool = False) -> str:
+    """The page; with ``unread_only`` the rows without a mark."""
+    before, parts = marked(), [HEAD]
+    for path, rows in rows_by_file():
+        said = [
+            f"| {' | '.join(map(_cell, row))} | {'read' if mark(row) in before else ''} |"
+            for row in rows
+            if not (unread_only and mark(row) in before)
+        ]
         if said:
-            parts.append("\n".join([f"## {path}", "", "| | English | 中文 |", "|---|---|---|", *said, ""]))
+            parts.append("\n".join([f"## {path}", "", "| | English | 中文 | |", "|---|---|---|---|", *said, ""]))
     return "\n".join(parts)
 
 
@@ -101,4 +140,11 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    print(page())
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--unread", action="store_true", help="only rows that nobody has read as they are now")
+    arguments.add_argument("--read", nargs="+", metavar="FILE", default=(), help="mark the rows of these files as read")
+    chosen = arguments.parse_args()
+    if chosen.read:
+        mark_as_read(chosen.read)
+    else:
+        print(page(unread_only=chosen.unread))
