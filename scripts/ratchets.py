@@ -36,7 +36,7 @@ NOT_FOR_USERS = {
     "got on": r"\bgot on\b",
     "went around": r"\b(?:went|goes|go|gone) around\b",
     "mend": r"\bmend(?:s|ed)?\b",
-    "tells": r"\btells?\b(?!.{0,60}\bfrom\b)",
+    "tells": r"\btells\b(?!.{0,60}\bfrom\b)",
     "so long": r"\bso long\b",
     "hold up": r"\b(?:hold|holds|held)\b[^.;:]{0,30}\bup\b",
     "nothing shows": r"\bnothing (?:shows|tells|says|that was read)\b",
