@@ -255,7 +255,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "120")
-    assert "No run yet" in printed(capsys)
+    assert "No runs yet" in printed(capsys)
     fill(tmp_path)
 
     screen = printed(capsys)
@@ -267,7 +267,7 @@ def test_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypa
     assert "Last good run of this job: 1" in one
     assert "unhang compare /runs/good /runs/bad2" in one
     assert printed(capsys, "--forget").startswith("forgotten: 3 runs")
-    assert "No run yet" in printed(capsys)
+    assert "No runs yet" in printed(capsys)
 
 
 def test_an_unknown_number_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,7 +275,7 @@ def test_an_unknown_number_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFi
         main(["history", "987654"])
 
     assert left.value.code == 2
-    assert "knows no run 987654" in capsys.readouterr().err
+    assert "no run 987654" in capsys.readouterr().err
 
 
 def test_a_home_that_does_not_answer_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,9 +93,9 @@ def test_one_thing_grows_after_another_and_each_keeps_its_largest() -> None:
 
 
 def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not contain {seq}"):
+    with pytest.raises(UsageError, match=r"does not contain \{seq\}"):
         check_placeholders(["true", "{batch}"], [parse_growth("batch=1,2"), parse_growth("seq=1,2")])
-    with pytest.raises(UsageError, match="no command no-such-launcher"):
+    with pytest.raises(UsageError, match="command not found: no-such-launcher"):
         check_placeholders(["no-such-launcher", "{batch}"], [parse_growth("batch=1,2")])
     config = tmp_path / "ds.json"
     config.write_text('{"zero_optimization": {"stage": 2}}')

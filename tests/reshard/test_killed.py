@@ -149,7 +149,7 @@ def test_the_command_says_the_lines_to_use_and_does_it_once(tmp_path: Path) -> N
     assert "unhang.even_batches(loader)" in ran.stdout
     assert "line 6" in ran.stdout
     before = sums(tmp_path / "data-shards")
-    assert "resumed the work" in unhang(*words, folder=tmp_path).stdout
+    assert "Resumed the work" in unhang(*words, folder=tmp_path).stdout
     assert sums(tmp_path / "data-shards") == before
 
 

@@ -85,7 +85,7 @@ def test_a_message_is_short_and_tells_what_to_do(script: str, text: Any, inbox: 
     message = text(got[0][1])
     assert "uneven-data (certain), rank 0 · train.py:51" in message
     assert "Seed the split" in message
-    assert "passes in 432 s" in message
+    assert "times out in 432 s" in message
     assert "mlee" not in message
     assert "secret-project" not in message
     assert len(message.splitlines()) <= 5

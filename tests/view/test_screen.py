@@ -91,7 +91,7 @@ def test_where_ranks_do_not_fit_the_worst_of_a_node_is_shown() -> None:
     state["ranks"]["state"][8 * 9 + 3] = STATES.index("dead")
     text = drawn(state, TerminalSize(100, 30))
 
-    assert "one sign a node" in text
+    assert "one mark per node" in text
     row = next(line for line in text.splitlines() if line.startswith("   0 "))
     assert row[5:].replace(" ", "")[9] == "X"
 
@@ -116,7 +116,7 @@ def test_a_job_that_moves_is_calm() -> None:
 
     text = drawn(state, TerminalSize(100, 30))
 
-    assert text.splitlines()[2].strip() == "moves"
+    assert text.splitlines()[2].strip() == "progressing"
     assert "HANG" not in text
 
 
@@ -129,12 +129,12 @@ def test_a_job_whose_ranks_have_ended_does_not_move() -> None:
     assert drawn(state, TerminalSize(100, 30)).splitlines()[2].strip() == "rank 3 failed"
     assert "rank 3 失败" in drawn(state, TerminalSize(100, 30), lang="zh")
     empty = document(0) | {"standing": None, "verdict": None, "groups": []}
-    assert drawn(empty, TerminalSize(100, 30)).splitlines()[2].strip() == "begins"
+    assert drawn(empty, TerminalSize(100, 30)).splitlines()[2].strip() == "starting"
 
 
 def test_a_finished_run_and_one_that_has_just_begun() -> None:
     ended = drawn(document(8) | {"ended": True}, TerminalSize(100, 30), live=False)
-    assert "what ended it was not recorded" in ended
+    assert "how it ended was not recorded" in ended
     assert "ran for 66 min" in ended
     empty = document(0) | {"standing": None, "verdict": None, "groups": []}
     assert "no rank has been seen yet" in drawn(empty, TerminalSize(100, 30))
@@ -216,9 +216,9 @@ def test_on_a_real_terminal_it_follows_and_leaves_with_ctrl_c(tmp_path: Path) ->
     command = f"{start} view {folder.path}; echo LEFT $?; sleep 60"
     subprocess.run([*tmux, "-f", "/dev/null", "new", "-d", "-x", "100", "-y", "30", command], check=True, timeout=20)
     try:
-        assert wait_for(tmux, "ranks 1-7 wait for rank 0")
+        assert wait_for(tmux, "ranks 1-7 have waited")
         (folder.records / "live.json").write_text(json.dumps(document(8) | {"standing": None, "verdict": None}))
-        assert wait_for(tmux, "moves")
+        assert wait_for(tmux, "progressing")
         subprocess.run([*tmux, "send-keys", "C-c"], check=True, timeout=20)
         assert wait_for(tmux, "LEFT 0")
     finally:

@@ -113,7 +113,7 @@ def test_secrets_of_the_command_stay_on_the_machine(tmp_path: Path) -> None:
     state = document()
     secret = "hf_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY1z"
     state["run"]["command"] = ["torchrun", "train.py", "--hub-token", secret]
-    state["verdict"]["parts"]["values"]["ranks"] = {"template": "moves", "values": {"token": secret}}
+    state["verdict"]["parts"]["values"]["ranks"] = {"template": "progressing", "values": {"token": secret}}
     run = run_folder(tmp_path, state)
     look(run.path, 0, "main (train.py:3)", f"login with {secret}\n")
     with served(run.path) as server:
