@@ -26,7 +26,7 @@ def test_of_a_run_that_was_sampled_while_it_stood() -> None:
 
 
 def test_a_limit_that_had_passed_is_not_ahead() -> None:
-    assert of_case("single-rank-work/hit_sleeps_beside_another_job_on_its_card")[1] == "The wait's limit has passed"
+    assert of_case("single-rank-work/hit_sleeps_beside_another_job_on_its_card")[1] == "The wait's timeout has passed"
 
 
 def test_of_a_job_that_died_or_is_well_nothing_is_said() -> None:

@@ -108,7 +108,7 @@ def test_what_changed_is_said_in_words_and_all_of_it_where_another_is_blamed() -
         "The verdict has changed:",
         "  • the cause is rank-crashed, not uneven-data",
         "  • it is rank 1, not rank 0",
-        "  • the line is train.py:9",
+        "  • the line is now train.py:9",
         "",
         "CRASH  Rank 1 ended",
     ]
