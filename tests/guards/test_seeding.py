@@ -53,7 +53,7 @@ def test_workers_of_a_loader_draw_the_same_again_and_not_alike() -> None:
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "7", True, None])
 def test_what_is_no_seed_is_refused(seed: Any) -> None:
-    with pytest.raises(UsageError, match="whole number from 0 to"):
+    with pytest.raises(UsageError, match="integer from 0 to"):
         unhang.seed_everything(seed)
 
 

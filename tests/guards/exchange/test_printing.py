@@ -37,7 +37,7 @@ def test_a_writer_that_fails_with_hostile_words(capsys: pytest.CaptureFixture[st
     writer.close()
 
     said = capsys.readouterr().err
-    assert "training goes on" in said
+    assert "training continues" in said
     assert said.replace("\n", "").isprintable()
     assert "hunter2" not in said
 
