@@ -14,7 +14,8 @@ class Text:
 
     ``template`` is the English sentence with ``{name}`` places and is also the key of a catalogue;
     ``values`` fills the places. Lists of ranks are written as ranges (``0-3, 7``), and with their noun by
-    ``{name:who}`` (``rank 3``, ``ranks 0-3, 7``); ``{name:is|are}`` picks the verb that fits their number.
+    ``{name:who}`` (``rank 3``, ``ranks 0-3, 7``); ``{name:is|are}`` picks what fits their number, or
+    a number's own (``{count} {count:call|calls}``).
     """
 
     template: str
@@ -49,6 +50,16 @@ class _RankList:
         return f"rank {ranges}" if alone else f"ranks {ranges}"
 
 
+_RANGES = re.compile(r"\d+(?:-\d+)?(?:, (?:\d+(?:-\d+)?|… \(\d+\)))+")
+
+
+class _Number(int):
+    """A number inside a sentence."""
+
+    def __format__(self, spec: str) -> str:
+        return spec.partition("|")[0 if self == 1 else 2] if "|" in spec else super().__format__(spec)
+
+
 def rank_ranges(ranks: Iterable[int]) -> str:
     """Ranks as ranges: ``[0, 1, 2, 7]`` is ``0-2, 7``; two neighbours stay a list."""
     ordered = sorted(set(ranks))
@@ -80,7 +91,9 @@ def fill_template(template: str, values: Mapping[str, Any], comma: str = ", ") -
 def _format_value(value: Any, comma: str) -> Any:
     if isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, int) for item in value):
         return _RankList(tuple(value), comma)
-    return value
+    if isinstance(value, str) and _RANGES.fullmatch(value):
+        return value.replace(", ", comma)
+    return _Number(value) if type(value) is int else value
 
 
 MAX_LETTERS = 500

@@ -142,7 +142,7 @@ def _breaks() -> None:
     at = "dist.all_reduce(forward(batch))"
     job = _parted(SINGLED_OUT, (2,), (0, 1), at)
     found = {"status": "hang", "cause": "uneven-data", "ranks": [2], "where": job.place(PAST), "certainty": "likely"}
-    says = ["rank == 2 and step == args.max_steps", "may have ended earlier"]
+    says = ["rank == 2 and step == args.max_steps", "may also have run out earlier"]
     job.write("uneven-data/hit_one_rank_breaks_at_a_step", {**found, "waiter_where": job.place(at), "says": says})
 
 
@@ -162,7 +162,7 @@ def _ended() -> None:
     job.waits((1, 2), "all_reduce", AT)
     job.process(0, exit_code=0, killed_by_us=False, state="")
     found = {"status": "hang", "cause": "uneven-data", "ranks": [0], "waiter_where": job.place(AT)}
-    says = ["the loop at line 6 runs as often as the rank says", "step < 1000 + 40 * rank"]
+    says = ["how often the loop at line 6 runs depends on the rank", "step < 1000 + 40 * rank"]
     job.write("uneven-data/hit_a_while_loop_on_the_rank", {**found, "certainty": "certain", "says": says})
 
 

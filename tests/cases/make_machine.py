@@ -36,19 +36,19 @@ def _slow_ranks() -> None:
         "hot_card": ({"cards": [card(0, **HOT), card(1)], "ranks": both}, ["card 0 of node-a", "hw_thermal_slowdown"]),
         "slow_clock": ({"cards": [card(0, sm_mhz=1200), card(1)], "ranks": both}, ["1200 MHz", "1980 MHz"]),
         "stranger_on_its_card": ({"cards": [card(0), card(1)], "ranks": both, "others": [on_0]}, ["process 9001"]),
-        "limit_on_its_processors": ({"cgroup": {"/a": group}, "ranks": both}, ["may use 2 processors", "74 %"]),
+        "limit_on_its_processors": ({"cgroup": {"/a": group}, "ranks": both}, ["may use 2 CPUs", "74 %"]),
         "neighbour_takes_its_processors": (
             {"ranks": [rank(0, starved=0.62), rank(1)], "others": [CROWDED]},
-            ["got no processor 62 %", "process 9001", "6.5 processors"],
+            ["got no CPU 62 %", "process 9001", "6.5 CPUs"],
         ),
     }
     busy = {"cpu": {"processors": 16, "busy": 15.8}, "job_cpus": 3.6, "ranks": [rank(0, starved=0.62), rank(1)]}
-    hits["many_take_its_processors"] = (busy, ["used 12.2 of 16 processors"])
+    hits["many_take_its_processors"] = (busy, ["used 12.2 of 16 CPUs"])
     beside = [{"pid": 18504, "user": "same", "name": "python3", "cpus": 0.24}]
     bound = {"starved": 0.76, "cpus": 0.24, "processors": 1}
     hits["process_bound_to_its_processor"] = (
         {"ranks": [rank(0, **bound, beside=beside), rank(1)], "others": [CROWDED]},
-        ["got no processor 76 %", "bound to the same 1 used 0.2", "most of all process 18504"],
+        ["got no processor 76 %", "bound to the same 1 CPUs used 0.2", "most of all process 18504"],
     )
     hits["bound_where_no_other_process_is"] = (
         {"ranks": [rank(0, **bound), rank(1)], "others": [CROWDED]},
@@ -92,16 +92,16 @@ def _computes_alone() -> None:
     group = {"limit_cpus": 2.0, "periods": 100, "throttled": 74, "throttled_s": 31.0, "ranks": [0]}
     pressure = {"pressure": {"io": {"some": 0.97}}}
     hits: dict[str, tuple[Mapping[str, Any], list[str]]] = {
-        "a_hot_card": ({"cards": [card(0, **HOT), card(1)], "ranks": both}, ["card 0 of node-a, on which rank 0 runs"]),
+        "a_hot_card": ({"cards": [card(0, **HOT), card(1)], "ranks": both}, ["rank 0's GPU (card 0 of node-a)"]),
         "a_stranger_on_its_card": ({"cards": [card(0), card(1)], "ranks": both, "others": [on_0]}, ["process 9001"]),
-        "a_limit_on_its_processors": ({"cgroup": {"/a": group}, "ranks": both}, ["may use 2 processors"]),
+        "a_limit_on_its_processors": ({"cgroup": {"/a": group}, "ranks": both}, ["may use 2 CPUs"]),
         "a_neighbour_on_its_processor": (
             {"ranks": [rank(0, starved=0.62), rank(1)], "others": [CROWDED]},
-            ["got no processor 62 %", "process 9001"],
+            ["got no CPU 62 %", "process 9001"],
         ),
         "a_disk_it_waits_for": (
             {"ranks": [rank(0, blocked=1), rank(1)], **pressure},
-            ["rank 0 stood in a read or write", "stood still for disks 97 %"],
+            ["rank 0 was in an unfinished read or write", "stalled on disks 97 %"],
         ),
     }
     alone = {"status": "hang", "cause": "single-rank-work", "ranks": [0]}
@@ -124,11 +124,11 @@ def _storage() -> None:
     silent = {"/mnt/ckpt": {"use": "checkpoints", "type": "nfs4", "unanswered_s": 41.0}}
     waits = {"io": {"some": 0.97, "full": 0.9}}
     cases: dict[str, tuple[Mapping[str, Any], list[str]]] = {
-        "single-rank-work/hit_saves_to_a_file_system_that_is_silent": ({"space": silent}, ["no answer for 41 s"]),
-        "single-rank-work/hit_saves_under_io_pressure": ({"pressure": waits}, ["stood still for disks 97 %"]),
+        "single-rank-work/hit_saves_to_a_file_system_that_is_silent": ({"space": silent}, ["did not answer for 41 s"]),
+        "single-rank-work/hit_saves_under_io_pressure": ({"pressure": waits}, ["stalled on disks 97 %"]),
         "single-rank-work/hit_saves_and_stands_in_a_write": (
             {"ranks": [rank(0, blocked=1), rank(1)]},
-            ["rank 0 stood in a read or write", "in 3 of 3 looks"],
+            ["rank 0 was in an unfinished read or write", "in 3 of 3 samples"],
         ),
     }
     for case, (row, says) in cases.items():
@@ -138,7 +138,7 @@ def _storage() -> None:
     _behind(job, 1)
     job.stack(1, "for batch in make_loader():", WAIT_FOR_BATCH)
     job.files["machine/series.jsonl"] = series([{"pressure": waits, "ranks": [rank(0), rank(1)]}] * 3, last_s=TAKEN_S)
-    wanted = {"status": "hang", "ranks": [1], "cause": "slow-data-loading", "says": ["stood still for disks"]}
+    wanted = {"status": "hang", "ranks": [1], "cause": "slow-data-loading", "says": ["stalled on disks"]}
     job.write("slow-data-loading/hit_the_disk_holds_the_loader_up", wanted)
 
 
@@ -178,7 +178,7 @@ def _network() -> None:
     cards = {"cards": [card(0, util=100), card(1, util=100)], "ranks": [rank(0), rank(1)]}
     failed = {"status": "hang", "cause": "network-fault", "certainty": "likely", "exit_code": 1}
     job = _all_wait(lost)
-    job.write("network-fault/hit_link_lost_while_all_wait", {**failed, "says": ["the link of eth1 on node-a"]})
+    job.write("network-fault/hit_link_lost_while_all_wait", {**failed, "says": ["eth1 on node-a lost its link"]})
     job = _all_wait({**again, **cards})
     busy = "ranks 0-1 show full use and do no work"
     job.write("network-fault/hit_segments_sent_again_while_all_wait", {**failed, "says": ["38 %", busy[:5]]})
@@ -194,7 +194,7 @@ def _network() -> None:
     job = _all_wait({"net": {"eth0": net}})
     for number in (0, 1):
         job.files[f"nccl/rank_{number}.node-a.{4000 + number}.log"] = _start_of(number, "SHM/direct/direct")
-    says = ["NCCL chose these ways between the cards: SHM"]
+    says = ["NCCL chose these paths between the GPUs: SHM"]
     job.write("unknown/hit_all_joined_over_shared_memory", {**unknown, "says": says, "also": ["gpu-hardware"]})
 
 

@@ -57,7 +57,7 @@ def make() -> None:
     )
     evaluating(50, 300.0).write(
         "single-rank-work/hit_marked_and_within_its_bound_is_a_note",
-        {"cause": "single-rank-work", "ranks": [0], "status": "healthy", "says": ["may take 300 s"]},
+        {"cause": "single-rank-work", "ranks": [0], "status": "healthy", "says": ["may take up to 300 s"]},
     )
     evaluating(50, 30.0).write(
         "single-rank-work/hit_marked_and_too_long",

@@ -125,7 +125,7 @@ def test_no_cause_of_the_start_after_steps(tmp_path: Path) -> None:
     late = verdict_on(tmp_path, TIMEOUTS.format(rank=1, position=7301))
 
     assert not {candidate.cause for candidate in late.differential} & causes_that("at-start")
-    assert "no step had been made" not in " ".join(str(why) for one in late.differential for why in one.because)
+    assert "no step had been completed" not in " ".join(str(why) for one in late.differential for why in one.because)
 
 
 def test_every_cause_can_be_settled() -> None:

@@ -206,8 +206,8 @@ def test_a_host_that_was_named_before_is_left_out_next_time(tmp_path: Path) -> N
     verdict = diagnose(facts)
 
     assert verdict.findings[0].cause.value == "gpu-hardware"
-    assert [str(why) for why in verdict.findings[0].because if "before" in str(why)] == [
-        "verdicts have named h7 before (runs: 2; last on 2023-11-14: gpu-hardware)"
+    assert [str(why) for why in verdict.findings[0].because if "earlier" in str(why)] == [
+        "earlier verdicts named h7 too (runs: 2; last on 2023-11-14: gpu-hardware)"
     ]
 
 

@@ -24,7 +24,9 @@ from unhang.watch import private_files
 from unhang.wire.documents.earlier_verdicts import EarlierSuspect
 from unhang.wire.documents.verdict_summary import VerdictSummary
 
-SENTENCE = say("{ranks:who} {ranks:waits|wait} in a call of one number, as a barrier makes it", ranks=(1, 2, 3))
+SENTENCE = say(
+    "{ranks:who} {ranks:waits|wait} in a collective on one number, which is what a barrier is", ranks=(1, 2, 3)
+)
 OTHER = say("the watchers of the nodes are connected")
 
 
@@ -158,7 +160,7 @@ def guilty_before(tmp_path: Path) -> Verdict:
 @pytest.mark.parametrize(
     ("lang", "note"),
     [
-        ("en", "erdicts have named h7 before (runs: 2; last on 2023-11-14: gpu-hardware)"),
+        ("en", "arlier verdicts named h7 too (runs: 2; last on 2023-11-14: gpu-hardware)"),
         ("zh", "以前的结论也点名过 h7（2 次运行；最近一次 2023-11-14：gpu-hardware）"),
     ],
 )

@@ -55,7 +55,7 @@ def operation_of(call: PendingCall | None) -> str:
 
 def numbered(operation: str, position: int | None) -> str:
     """The operation with its position, as in both languages; empty where it has no name, as of a wait on the store."""
-    return operation if position is None or not operation else f"{operation} #{position}"
+    return operation if position is None or not operation else f"{operation.removeprefix('a ')} #{position}"
 
 
 def quote_mismatch(mismatch: CallMismatch) -> tuple[Evidence, ...]:

@@ -49,9 +49,9 @@ class Pass:
     answers: Text
 
 
-_STATE = say("how the job stands")
+_STATE = say("the state of the job")
 _MISSING = say("what is missing")
-_MACHINES = say("what machines tell")
+_MACHINES = say("what the machines show")
 _SEVERITY = say("how bad it is at this moment")
 _CERTAIN = say("how certain it is")
 PASSES = (
@@ -60,15 +60,15 @@ PASSES = (
     Pass(cap_unverified_claims, _CERTAIN),
     Pass(cap_by_gaps, _CERTAIN),
     Pass(join_rank_and_explain_away, say("what explains what")),
-    Pass(downgrade_outlived, say("what the job outlived")),
+    Pass(downgrade_outlived, say("what the job survived")),
     Pass(doubt_health, _STATE),
     Pass(name_gaps_of_lead, _MISSING),
     Pass(note_repeats, _MACHINES),
     Pass(note_machine_state, _MACHINES),
     Pass(name_remaining_rank, say("which rank it was")),
     Pass(note_late_ends, say("what came after the limit")),
-    Pass(note_last_words, say("what was said last")),
-    Pass(note_own_lines, say("what was said last")),
+    Pass(note_last_words, say("what was printed last")),
+    Pass(note_own_lines, say("what was printed last")),
     Pass(note_slowdown, say("since when")),
     Pass(note_marks, _SEVERITY),
     Pass(soften_work, _SEVERITY),

@@ -137,20 +137,20 @@ def _cuts(split: UnseededSplit) -> bool:
 def _split_sentence(path: str, split: UnseededSplit) -> Text:
     if split.why == "seed-differs":
         return say(
-            "{call} at {path}:{line} is seeded with the rank: every rank gets another split",
+            "{call} at {path}:{line} is seeded with the rank: each rank gets a different split",
             call=split.call,
             path=path,
             line=split.line,
         )
     if split.why == "hash-order":
         return say(
-            "{call} at {path}:{line} has another order in every process: every rank may get another split",
+            "{call} at {path}:{line} has a different order in every process: each rank may get a different split",
             call=split.call,
             path=path,
             line=split.line,
         )
     return say(
-        "{call} at {path}:{line} has no seed: every rank may get another split",
+        "{call} at {path}:{line} has no seed: each rank may get a different split",
         call=split.call,
         path=path,
         line=split.line,

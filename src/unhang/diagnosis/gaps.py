@@ -42,7 +42,7 @@ def _missing_stacks(facts: Facts, lead: Finding) -> Iterator[NotChecked]:
     if without:
         yield NotChecked(
             say("what {ranks:who} {ranks:was|were} doing", ranks=without),
-            say("no stack of it was given"),
+            say("no stack was given"),
             how="" if is_job_over(facts) else stack_commands(facts, without),
         )
 
@@ -56,7 +56,7 @@ def _missing_end(facts: Facts, lead: Finding) -> Iterator[NotChecked]:
         return
     yield NotChecked(
         say("how the job ended"),
-        say("no exit, no limit and no word of an end was read: it may have gone on, stood still or been killed"),
+        say("no exit, timeout or end is recorded: it may have continued, stalled or been killed"),
         how="unhang diagnose launcher.log rank_*.log",
     )
 
@@ -66,7 +66,7 @@ def _missing_ranks(facts: Facts) -> Iterator[NotChecked]:
     if missing and facts.ranks_seen and not _only_launcher_names_ranks(facts):
         yield NotChecked(
             say("{ranks:who}", ranks=missing),
-            say("no log, dump or stack of it was given"),
+            say("no log, dump or stack was given"),
             how="unhang diagnose LOGDIR",
             caps=Certainty.LIKELY,
         )
@@ -94,7 +94,7 @@ def _recorder_off(facts: Facts) -> Iterator[NotChecked]:
     if empty:
         yield NotChecked(
             say("which collectives {ranks:who} {ranks:was|were} in", ranks=empty),
-            say("their dumps hold no entries: the flight recorder was off (its default up to torch 2.10)"),
+            say("their dumps contain no entries: the flight recorder was off (its default up to torch 2.10)"),
             how=f"export {RECORDER_ON}",
         )
 
@@ -105,10 +105,10 @@ def _no_world(facts: Facts) -> Iterator[NotChecked]:
     spoke = facts.tracebacks or any(not event.kind.startswith("k.") for event in facts.events)
     if facts.world_size is None and (seen or spoke):
         yield NotChecked(
-            say("how many ranks there are"),
-            say("nothing that was read names the world size; {ranks:who} {ranks:was|were} seen", ranks=seen)
+            say("how many ranks the job has"),
+            say("the world size is not recorded; {ranks:who} {ranks:was|were} seen", ranks=seen)
             if seen
-            else say("no line that was read says of which rank it is"),
+            else say("no line names its rank"),
             how="unhang diagnose launcher.log rank_*.log",
             caps=None if len(seen) > max((1, *seen)) else Certainty.LIKELY,
         )

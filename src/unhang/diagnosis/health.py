@@ -69,8 +69,8 @@ def _slow(facts: Facts) -> Iterator[Text]:
     least = facts.least_waiting
     if least is not None and may_be_waited_for(least) and not any(map(_planned, facts.ranks.values())):
         yield say(
-            "the others may wait for rank {rank}: seen {looks} times, it waited {waited} times, "
-            "every other one {others} times or more",
+            "the others may be waiting for rank {rank}: in {looks} samples it waited {waited} times, "
+            "every other rank at least {others} times",
             **least._asdict(),
         )
     if (slower := facts.all_slower) is not None:
@@ -117,9 +117,9 @@ def _proof(facts: Facts, shown: Mapping[int, str | None]) -> Iterable[Text]:
     if left := ranks.get(LEFT):
         yield say("{ranks:who} destroyed {ranks:its|their} process group", ranks=left)
     if moves := ranks.get(MOVES):
-        yield say("{ranks:who} moved while the job was looked at", ranks=moves)
+        yield say("{ranks:who} made progress while the job was sampled", ranks=moves)
     if moves and facts.least_waiting is not None:
-        yield say("seen {looks} times, the others waited for none of them", looks=facts.least_waiting.looks)
+        yield say("in {looks} samples, no rank kept the others waiting", looks=facts.least_waiting.looks)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -153,14 +153,14 @@ def _unit(loop: Progress) -> str:
 def _unproven(facts: Facts) -> Finding:
     """What was read, and what is missing from it; or that somebody saw the job stand."""
     if was_seen_stuck(facts) and not good_endings(facts).last:
-        summary = say("somebody reports that the job no longer moves; no line says why")
+        summary = say("somebody reports that the job is stuck; no line says why")
         seen = (say("{ranks:who} {ranks:was|were} seen", ranks=facts.ranks_seen),) if facts.ranks_seen else ()
         remedies = (remedy("collect-per-rank-evidence"),)
         return Finding(Cause.UNKNOWN, Certainty.POSSIBLE, Severity.STOPS, summary, (), because=seen, remedies=remedies)
     reached = _reached(facts)
     doubts = (*_unexplained_lines(facts), *_slow(facts))
     if facts.unread:
-        doubts += (say("some of what was given could not be read"),)
+        doubts += (say("part of the input could not be read"),)
     summary, *rest = (*doubts, _how_far(facts, reached))
     return Finding(
         Cause.UNKNOWN,
@@ -184,10 +184,10 @@ def _unexplained_lines(facts: Facts) -> Iterator[Text]:
     """What no line explains, and a good end does not either: processes that were started again, errors of torch."""
     restarts = facts.events_where(lambda row: row.says == "restart")
     if not facts.tracebacks and any(event.values.get("attempt") != 0 for event in restarts):
-        yield say("processes had failed and were started again; no line that was read says why")
+        yield say("processes failed and were restarted; no line says why")
     error = next((line for log in facts.logs for line in log.unrecognized_failures if is_cpp_error(line.text)), None)
     if error is not None:
-        yield say("torch printed an error that is not known: {line}", line=message_of_line(error.text.strip(), 120))
+        yield say("torch printed an unknown error: {line}", line=message_of_line(error.text.strip(), 120))
 
 
 def _reached(facts: Facts) -> _Reached | None:
@@ -216,8 +216,8 @@ def _how_far(facts: Facts, reached: _Reached | None) -> Text:
     ranks = tuple(sorted(stated.ranks)) or (reached.ranks if reached is not None else ())
     if reached is None and not stated.last:
         if facts.logs:
-            return say("no known error in the log, which counts no steps")
-        return say("no known error in what was read")
+            return say("no known error in the log, which shows no steps")
+        return say("no known error was found")
     if reached is None:
         if ranks:
             return say("{ranks:who} reported {ranks:its|their} end", ranks=ranks)
@@ -259,9 +259,9 @@ def _not_seen(facts: Facts) -> Iterator[Text]:
         yield say("the log does not say how many ranks ran")
     elif facts.ranks_missing:
         if facts.ranks_seen:
-            yield say("nothing from {ranks:who} was read", ranks=facts.ranks_missing)
+            yield say("no lines from {ranks:who}", ranks=facts.ranks_missing)
         else:
-            yield say("no line names its rank; the job has {world}", world=facts.world_size)
+            yield say("no line names its rank; the job has {world} ranks", world=facts.world_size)
 
 
 def _silent_at_the_end(facts: Facts) -> list[int]:

@@ -43,7 +43,7 @@ def withdraw_health(_: object, verdict: Verdict) -> Verdict:
         Cause.UNKNOWN,
         Certainty.POSSIBLE,
         Severity.NOTE,
-        say("unhang failed on a part of what was given, and saw nothing wrong in the rest"),
+        say("unhang failed on part of the input and found nothing wrong in the rest"),
         detector="failed",
     )
     return replace(verdict, status=Status.UNKNOWN, findings=(unknown, *verdict.findings), checked=(), health=None)

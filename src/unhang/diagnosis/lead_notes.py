@@ -52,7 +52,7 @@ def hosts_of_job(facts: Facts) -> set[str]:
 def _note(guilt: EarlierSuspect) -> Text:
     last = utc_time(guilt.last_s)
     return say(
-        "verdicts have named {name} before (runs: {runs}; last on {day}: {cause})",
+        "earlier verdicts named {name} too (runs: {runs}; last on {day}: {cause})",
         name=guilt.name,
         runs=guilt.runs,
         day=last.date().isoformat() if last is not None else "?",
@@ -95,7 +95,7 @@ def _spinning(facts: Facts, lead: Finding) -> Iterator[Text]:
     ranks = tuple(sorted({sign.rank for sign in spinning_cards(facts) if sign.rank is not None} - set(lead.ranks)))
     if ranks:
         yield say(
-            "the cards of {ranks:who} show full use and do no work: a collective that waits keeps its card busy",
+            "the GPUs of {ranks:who} show full utilization but do no work: a waiting collective keeps its GPU busy",
             ranks=ranks,
         )
 
@@ -155,19 +155,19 @@ def _summary(facts: Facts, how: str, first: Crash, ranks: tuple[int, ...]) -> Te
     past_s = first_timeouts(facts).after_s(first.time_s, first.attempt)
     if past_s is None or past_s <= 0:
         if not ranks:
-            return say("a process ended with {how} after a limit had passed: the stall was there before", how=how)
+            return say("a process ended with {how} after a limit had passed: the stall began earlier", how=how)
         return say(
-            "{ranks:who} ended with {how} after a limit had passed: the stall was there before", ranks=ranks, how=how
+            "{ranks:who} ended with {how} after a limit had passed: the stall began earlier", ranks=ranks, how=how
         )
     after_s = round(past_s)
     if not ranks:
         return say(
-            "a process ended with {how} {after} s after the limit had passed: the stall was there before",
+            "a process ended with {how} {after} s after the limit had passed: the stall began earlier",
             how=how,
             after=after_s,
         )
     return say(
-        "{ranks:who} ended with {how} {after} s after the limit had passed: the stall was there before",
+        "{ranks:who} ended with {how} {after} s after the limit had passed: the stall began earlier",
         ranks=ranks,
         how=how,
         after=after_s,
@@ -206,7 +206,7 @@ def note_marks(facts: Facts, verdict: Verdict) -> Verdict:
 def _mark_reasons(facts: Facts, ranks: tuple[int, ...]) -> Iterator[Text]:
     for rank, work in marked_work(facts, ranks).items():
         if work.at_most_s is None:
-            yield say("rank {rank} says of itself that it is in {label}", rank=rank, label=work.label)
+            yield say("rank {rank} reports that it is in {label}", rank=rank, label=work.label)
         elif is_overlong(work):
             yield say(
                 "rank {rank} has been in {label} for {gone:.0f} s; its program allows {limit:g} s",
@@ -217,7 +217,7 @@ def _mark_reasons(facts: Facts, ranks: tuple[int, ...]) -> Iterator[Text]:
             )
         else:
             yield say(
-                "rank {rank} says of itself that it is in {label}, which may take {limit:g} s",
+                "rank {rank} reports that it is in {label}, which may take up to {limit:g} s",
                 rank=rank,
                 label=work.label,
                 limit=work.at_most_s,
@@ -292,9 +292,7 @@ def note_last_words(facts: Facts, verdict: Verdict) -> Verdict:
     summary, detector = lead.summary, lead.detector
     if lead.severity is Severity.NOTE and words.errors:
         detector = "last-words"  # an error that nobody explains is a problem
-        summary = say(
-            "no cause is recognised; the last error is: {line}", line=message_of_line(words.errors[0].text, 120)
-        )
+        summary = say("no cause recognised; the last error is: {line}", line=message_of_line(words.errors[0].text, 120))
     return verdict.led_by(
         replace(
             lead,

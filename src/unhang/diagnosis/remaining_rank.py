@@ -63,7 +63,7 @@ def _by_its_card(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
     card = named.pop() if len(named) == 1 else None
     if not isinstance(card, int) or card == 0 or card >= (facts.world_size or _MAX_CARDS):
         return None
-    return card, say("its line names card {card}, which on one machine is rank {card}'s", card=card)
+    return card, say("its line names GPU {card}, which on one machine is rank {card}'s", card=card)
 
 
 def _main_process(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
@@ -71,4 +71,4 @@ def _main_process(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
     logged = logged_waits(facts)
     if finding.cause is not Cause.SINGLE_RANK_WORK or (logged is not None and 0 in logged.rank_set):
         return None
-    return 0, say("bars and messages of work that one process does alone come from the main process")
+    return 0, say("progress bars and messages of work done by one process alone come from the main process")

@@ -47,14 +47,14 @@ def restart_after(findings: tuple[Finding, ...], checkpoints: Sequence[Checkpoin
 def _advice(findings: tuple[Finding, ...]) -> Restart:
     stopping = [f for f in findings if f.severity is Severity.STOPS]
     if not stopping and any(f.cause is Cause.COLLECTIVE_MISMATCH and f.severity is Severity.SLOWS for f in findings):
-        return Restart("after-change", because=say("it goes on, but what it computes is wrong"))
+        return Restart("after-change", because=say("it keeps running, but its results are wrong"))
     slow = [f for f in findings if f.severity is Severity.SLOWS and names_cause(f)]
     if not stopping and any(f.remedies for f in slow):
-        return Restart("after-change", because=say("it would be as slow again"))
+        return Restart("after-change", because=say("it would be just as slow again"))
     if not stopping and any(f.cause is Cause.UNKNOWN for f in findings):
-        return Restart("unknown", because=say("nothing shows that it went well"))
+        return Restart("unknown", because=say("there is no proof that it ran well"))
     if not stopping:
-        return Restart("as-is", because=say("nothing was found that would stop it again"))
+        return Restart("as-is", because=say("no problem was found that would stop it again"))
     lead = stopping[0]
     if not names_cause(lead):
         return Restart("unknown", because=say("the cause is not known well enough"))
@@ -67,16 +67,16 @@ def _advice(findings: tuple[Finding, ...]) -> Restart:
     # A rank that keeps the interpreter lock has code to change, whatever the machine's remedies beside it are.
     if lead.cause is Cause.RANK_FROZEN and all(r.kind is not RemedyKind.CODE for r in lead.remedies):
         return Restart("as-is", because=say("a rank was held from outside; nothing in the program has to change"))
-    return Restart("after-change", because=say("see the first remedy"))
+    return Restart("after-change")
 
 
 _TORN_SHOWN = 3
 _BECAUSE = {
     layouts.CUT_OFF: say("{detail} is cut off"),
-    layouts.MISSING: say("{detail} is not there"),
+    layouts.MISSING: say("{detail} is missing"),
     layouts.RANKS: say("only {detail} ranks wrote their part"),
     layouts.UNFINISHED: say("it was not finished: {detail}, which is written last, is missing or older"),
-    layouts.NO_MARK: say("{detail} has no end mark, so nobody can tell whether it is whole"),
+    layouts.NO_MARK: say("{detail} has no end mark, so it is not known whether it is complete"),
     layouts.REFUSED: say("it cannot be read ({detail})"),
 }
 

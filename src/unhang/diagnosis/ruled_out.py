@@ -59,7 +59,7 @@ def _transport(facts: Facts) -> Iterator[RuledOut]:
     if not all(stall.reason == "not-entered" and _has_own_evidence(facts, stall) for stall in facts.stalls):
         return
     late = tuple(sorted({rank for stall in facts.stalls for rank in stall.laggards}))
-    because = say("{late:who} never entered the collective the others wait in: nothing was on its way yet", late=late)
+    because = say("{late:who} never entered the collective the others wait in: no data was in flight", late=late)
     known = facts.ranks.values()
     if len({rank.host for rank in known}) > 1 or not all(rank.host for rank in known):
         yield RuledOut(Cause.NETWORK_FAULT, because)
@@ -85,14 +85,14 @@ def _mismatch(facts: Facts) -> Iterator[RuledOut]:
         return  # they are in another call, which no record of the group holds
     yield RuledOut(
         Cause.COLLECTIVE_MISMATCH,
-        say("at every position in the records all ranks of group {group} called the same", group=group.name),
+        say("at every recorded position, all ranks of group {group} made the same call", group=group.name),
     )
 
 
 def _crash(facts: Facts) -> Iterator[RuledOut]:
     everyone = facts.world_size is not None and len(facts.ranks_seen) == facts.world_size
     if everyone and not facts.tracebacks and all(map(_lives_whole, facts.ranks.values())):
-        yield RuledOut(Cause.RANK_CRASHED, say("every rank lived when its stack was taken"))
+        yield RuledOut(Cause.RANK_CRASHED, say("every rank was alive when its stack was taken"))
 
 
 def _lives_whole(rank: RankFacts) -> bool:
@@ -106,7 +106,7 @@ def _lives_whole(rank: RankFacts) -> bool:
 def _frozen(facts: Facts) -> Iterator[RuledOut]:
     late = tuple(sorted({rank for stall in facts.stalls for rank in stall.laggards}))
     if late and all(rank in facts.ranks and facts.ranks[rank].moving for rank in late):
-        yield RuledOut(Cause.RANK_FROZEN, say("{ranks:who} moved between two looks", ranks=late))
+        yield RuledOut(Cause.RANK_FROZEN, say("{ranks:who} progressed between two samples", ranks=late))
 
 
 _ASKS = {what for what, kind in single_rank_work_words().items() if kind.asks}
@@ -126,7 +126,7 @@ def _cycle(facts: Facts) -> Iterator[RuledOut]:
     if seen and graph.edges and graph.roots and not graph.cycles:
         yield RuledOut(
             Cause.DEADLOCK_ORDER,
-            say("nobody waits in a circle: in the end all wait for {roots:who}", roots=graph.roots),
+            say("no circular wait: all ranks ultimately wait for {roots:who}", roots=graph.roots),
         )
 
 

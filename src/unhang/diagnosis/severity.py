@@ -44,7 +44,7 @@ def downgrade_outlived(facts: Facts, verdict: Verdict) -> Verdict:
         return verdict
     ends = {path: (ending.since_line, ending.source.line or 0) for path, ending in ended.last.items()}
     starts = _outlived_lines(facts, _last_loop)
-    ended_well, stepped = say("the job went on after it and ended well"), say("the job stepped on after it")
+    ended_well, stepped = say("the job went on after it and ended well"), say("the job kept making steps after it")
     left = _after_the_end(facts)
     findings = [
         _outlived(finding, ended_well)
@@ -128,8 +128,8 @@ def _outlived(finding: Finding, because: Text) -> Finding:
 
 def soften_work(facts: Facts, verdict: Verdict) -> Verdict:
     """Decides whether a rank that the others wait for hangs a job that lives on, or slows it. It slows it while it
-    works and the limit of the wait is not near; it hangs it once it used neither the processor nor files between two
-    looks. Work that its program has marked is a note, and proof enough that the job is well.
+    works and the limit of the wait is not near; it hangs it once it used neither CPU nor files between two
+    samples. Work that its program has marked is a note, and proof enough that the job is well.
     """
     lead = verdict.findings[0] if verdict.findings else None
     if lead is None or lead.cause not in causes_that("work"):
@@ -143,7 +143,7 @@ def soften_work(facts: Facts, verdict: Verdict) -> Verdict:
     if not lead.ranks:
         return verdict
     if {process.rank for process in looked.processes if process.idle}.issuperset(lead.ranks):
-        unused = say("{ranks:who} used neither the processor nor files between two looks", ranks=lead.ranks)
+        unused = say("{ranks:who} used neither CPU nor files between two samples", ranks=lead.ranks)
         return _because(verdict, unused)
     if near:
         return _because(verdict, say("the limit of this wait is near"))
@@ -151,9 +151,12 @@ def soften_work(facts: Facts, verdict: Verdict) -> Verdict:
     if any(work.stands for work in at_work):
         return verdict
     stays = lead.severity is Severity.SLOWS or any(work.inside is not None and work.inside.stays for work in at_work)
+    slows = _with_work(verdict, Severity.SLOWS)
     if stays or not all(facts.ranks[rank].moving for rank in lead.ranks if rank in facts.ranks):
-        return _with_work(verdict, Severity.SLOWS)
-    return _because(_with_work(verdict, Severity.SLOWS), say("{ranks:who} moved between two looks", ranks=lead.ranks))
+        return slows
+    if lead.cause is Cause.SINGLE_RANK_WORK:  # which says it already
+        return slows
+    return _because(slows, say("{ranks:who} progressed between two samples", ranks=lead.ranks))
 
 
 def _because(verdict: Verdict, reason: Text) -> Verdict:
@@ -177,5 +180,5 @@ def _planned(verdict: Verdict) -> Verdict:
     if wrong or verdict.ranks_missing or verdict.unread:
         return verdict
     ranks = verdict.findings[0].ranks
-    planned = say("what {ranks:who} {ranks:does|do} is planned, by the program's own marks", ranks=ranks)
+    planned = say("{ranks:who} {ranks:is|are} doing planned work, by the program's own marks", ranks=ranks)
     return replace(verdict, health=Health(Certainty.LIKELY, (planned,)))

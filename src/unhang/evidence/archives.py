@@ -106,7 +106,9 @@ def _zstd(stream: BinaryIO) -> BinaryIO:
         except ImportError:
             continue
         return opened
-    raise ArchiveError("is packed with zstd, which this Python cannot unpack; unpack it first: zstd -d FILE")
+    raise ArchiveError(
+        "is compressed with zstd, which this Python cannot decompress; decompress it first: zstd -d FILE"
+    )
 
 
 class _SmallHeaders(tarfile.TarInfo):

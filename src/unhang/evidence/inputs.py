@@ -54,7 +54,7 @@ def read_evidence(
     Raises UsageError when nothing of what was named exists, EvidenceError when nothing in it can be read.
     """
     if not inputs:
-        raise UsageError("name what the job left behind: a log, a dump, a folder", next_step="unhang diagnose PATH")
+        raise UsageError("give what the job left behind: a log, a dump or a folder", next_step="unhang diagnose PATH")
     found = find_files(inputs, limits)
     if not found.files and not found.pipes and not found.unread:
         raise _nothing_there(found)

@@ -151,7 +151,7 @@ def _spool(whole: TolerantStream, spool: BinaryIO, limits: ReadLimits) -> int:
     while chunk := source.read(1 << 20):
         size += len(chunk)
         if size > limits.unpacked:
-            raise ArchiveError("is larger than may be read")
+            raise ArchiveError("is too large to read")
         spool.write(chunk)
     spool.seek(0)
     return size

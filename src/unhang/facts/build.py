@@ -62,8 +62,8 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     sources = {source.path: source for source in sorted(evidence.sources, key=lambda s: s.path)}
     raised = assign_ranks_by_process((t for log in evidence.logs for t in log.tracebacks), evidence.manifests)
     tracebacks = _in_time_order(unique_tracebacks(raised))
-    ranks: Ranks = made(say("what is known of each rank"), lambda: build_ranks(evidence, dumps, tracebacks), {})
-    world_size = made(say("how many ranks there are"), lambda: world_size_of(evidence, dumps, ranks), None)
+    ranks: Ranks = made(say("what is known about each rank"), lambda: build_ranks(evidence, dumps, tracebacks), {})
+    world_size = made(say("how many ranks the job has"), lambda: world_size_of(evidence, dumps, ranks), None)
     world = ranks_of_job(world_size, ranks)
     by_number = frozenset(world).difference(ranks) if world_size is None else frozenset()
     ranks = revised(say("what ranks do, by their stacks"), _with_activities, ranks, sources)
@@ -84,14 +84,14 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     groups = revised(by_stack, clear_gone_ranks, groups, ranks)
 
     ranks = _with_missing(ranks, world, groups)
-    ranks = revised(say("whom the launcher ended"), mark_ended_by_launcher, ranks, events)
+    ranks = revised(say("which ranks the launcher ended"), mark_ended_by_launcher, ranks, events)
     ranks = revised(say("how each rank ended"), _with_ends, ranks, FirstTimeouts(evidence.logs))
     graph = made(say("who waits for whom"), lambda: build_wait_graph(groups, ranks))
     failed = any(f.state in (RankState.CRASHED, RankState.ENDED_WITH_OTHERS) for f in ranks.values())
     differ = say("whether ranks call different things")
     mismatches = made(differ, lambda: find_mismatches(groups, dumps, failed=failed))
     mismatches = made(differ, lambda: assign_aborted_ranks(mismatches, groups, ranks, dumps, events))
-    ranks = revised(say("how each rank stands"), _with_states, ranks, groups, graph)
+    ranks = revised(say("the state of each rank"), _with_states, ranks, groups, graph)
     return Facts(
         world_size=world_size,
         ranks=dict(sorted(ranks.items())),
@@ -130,7 +130,7 @@ def _guessed_ranks(evidence: EvidenceSet) -> Iterator[NotChecked]:
     if any(process.guessed_rank for manifest in evidence.manifests for process in manifest.processes):
         yield NotChecked(
             WHICH_RANK,
-            say("their environments do not tell; ranks are numbered in the order they started"),
+            say("their environment does not say; ranks are numbered in the order they started"),
             caps=Certainty.LIKELY,
         )
 

@@ -70,8 +70,8 @@ def _are_two_processes(one: RecorderDump, other: RecorderDump) -> bool:
 
 def _two_processes(ranks: list[int]) -> NotChecked:
     return NotChecked(
-        say("which dump is that of {ranks:who}", ranks=ranks),
-        say("two processes wrote one under this rank; the later one was read"),
+        say("which dump belongs to {ranks:who}", ranks=ranks),
+        say("two processes wrote a dump under this rank; the later one was read"),
         how="unhang diagnose DIR_OF_ONE_JOB",
         caps=Certainty.LIKELY,
     )
@@ -79,8 +79,8 @@ def _two_processes(ranks: list[int]) -> NotChecked:
 
 def _dumps_without_rank(count: int) -> NotChecked:
     return NotChecked(
-        say("what {count} dumps without a rank tell", count=count),
-        say("no rank in their names; rename them to end in the rank"),
+        say("what {count} dumps without a rank contain", count=count),
+        say("their names contain no rank; rename them so that they end in the rank"),
         "mv DUMP DUMP_rank_3",
         caps=Certainty.LIKELY,
     )

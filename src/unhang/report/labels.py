@@ -32,9 +32,9 @@ def status_label(verdict: Verdict) -> Text:
 
 
 ADVICE: Mapping[str, Text] = {
-    "as-is": say("Restart: as it is."),
-    "after-change": say("Restart: only after the fix."),
-    "without-node": say("Restart: without {nodes}."),
+    "as-is": say("Restart as is."),
+    "after-change": say("Do not restart before you fix this."),
+    "without-node": say("Restart without {nodes}."),
 }
 
 

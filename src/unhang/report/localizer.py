@@ -48,8 +48,8 @@ class Localizer:
         return f"（{text}）" if self.lang == "zh" else f" ({text})"
 
     def two(self, first: str, second: str) -> str:
-        """Two sentences, one behind the other; the second may be empty."""
-        return f"{first}{second}" if self.lang == "zh" or not second else f"{first} {second}"
+        """Two sentences, one behind the other; the second may be empty, and has no full stop yet."""
+        return first if not second else f"{first}{second}。" if self.lang == "zh" else f"{first} {second}."
 
     def place(self, where: Where) -> str:
         """``train.py:88`` or ``train.py`` when the line is not known."""

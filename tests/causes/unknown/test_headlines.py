@@ -14,8 +14,8 @@ from unhang.report.localizer import Localizer
 CASES = Path(__file__).parents[2] / "cases" / "unknown"
 HEADLINES = {
     "hit_log_the_missing_rank_is_a_gap": (
-        "Ranks 0, 1, 3 timed out in all_reduce #2665572; nothing came from rank 2",
-        "rank 0、1、3 在 all_reduce #2665572 里超时；没有 rank 2 的任何内容",
+        "Rank 2 is missing: ranks 0, 1, 3 timed out in all_reduce #2665572",
+        "缺 rank 2：rank 0、1、3 在 all_reduce #2665572 里超时",
     ),
     "hit_log_filtered_by_local_rank": (
         "Ranks 0, 3 timed out in all_reduce #12",
@@ -42,7 +42,7 @@ HEADLINES = {
         "rank 1、2 在 all_reduce #41 里超时；rank 0 没有报告超时",
     ),
     "hit_log_of_vllm_names_no_cause": (
-        "No cause is recognised; the last error is: ERROR 12-29 03:16:20 [core.py:780] EngineCore failed to start.",
+        "No cause recognised; the last error is: ERROR 12-29 03:16:20 [core.py:780] EngineCore failed to start.",
         "没有认出原因；最后一条错误是：ERROR 12-29 03:16:20 [core.py:780] EngineCore failed to start.",
     ),
 }

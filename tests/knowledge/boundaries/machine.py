@@ -166,4 +166,4 @@ def xid_of_log_and_sample(apart_s: float) -> object:
 def used_by_others(processors: float) -> object:
     values = {"percent": 50, "peers_percent": 1, "pid": None, "elsewhere": processors, "processors": 8}
     sign = MachineSign("cpu-starved", "node-a", Evidence(Source("machine/series.jsonl"), ""), 0, values)
-    return ["not the job's" in str(sentence) for sentence in because([sign])]
+    return ["processes outside the job" in str(sentence) for sentence in because([sign])]

@@ -177,10 +177,6 @@ def _laggard_summary(facts: Facts, stall: Stall, *, at_work: bool) -> Text:
 
 def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
     group, label = facts.groups.get(stall.group), group_label(facts, stall.group)
-    if group is not None and label is not None and not group.is_default:
-        yield tell("in-group", group=label)
-    if stall.call is not None and stall.call.timeout_ms is not None:
-        yield tell("limit", limit=stall.call.timeout_ms / 1000)
     missing = tuple(rank for rank in stall.laggards if facts.ranks[rank].state is RankState.MISSING)
     if missing and _told_by_logs(facts, stall.group):
         yield tell("not-here", ranks=missing)
@@ -197,6 +193,10 @@ def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
             yield tell("entered-up-to", rank=rank, enqueued=progress.enqueued, position=progress.pending.position)
         else:
             yield tell("entered-all", rank=rank, enqueued=progress.enqueued)
+    if group is not None and label is not None and not group.is_default:
+        yield tell("in-group", group=label)
+    if stall.call is not None and stall.call.timeout_ms is not None:
+        yield tell("limit", limit=stall.call.timeout_ms / 1000)
 
 
 def _last_seen(facts: Facts, stall: Stall) -> Iterator[Text]:

@@ -58,7 +58,7 @@ def _read_in_pieces(text: str, size: int, shared: SharedTables, *, whole: bool) 
 def _check_root(root: Any) -> None:
     known = KNOWN_KEYS & root.keys() if isinstance(root, dict) else any(isinstance(entry, dict) for entry in root)
     if not known:
-        raise DumpError("JSON text, but no flight-recorder dump: it has neither entries nor groups")
+        raise DumpError("JSON, but not a flight-recorder dump: it has neither entries nor groups")
 
 
 class _Reader:
@@ -101,7 +101,7 @@ class _Reader:
         except json.JSONDecodeError as error:
             raise self._broken(error.pos) from None
         except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
-            raise DumpError(f"JSON text with a value no recorder writes at character {at}") from None
+            raise DumpError(f"JSON with a value that no recorder writes, at character {at}") from None
 
     def _broken(self, at: int) -> Exception:
         # a text that simply ends is torn; one that goes on with something else is not JSON

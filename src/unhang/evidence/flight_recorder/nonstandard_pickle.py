@@ -36,7 +36,7 @@ def check_root(root: Any, *, torn: bool = False) -> None:
         raise DumpError("cut short before its first value")
     if isinstance(root, list):
         if any(not isinstance(entry, dict) for entry in root):
-            raise DumpError("a pickle, but no flight-recorder dump: its list holds something else than entries")
+            raise DumpError("a pickle, but not a flight-recorder dump: its list contains something other than entries")
         return
     if not isinstance(root, dict) or not (KNOWN_KEYS & root.keys()):
-        raise DumpError("a pickle, but no flight-recorder dump: it has neither entries nor groups")
+        raise DumpError("a pickle, but not a flight-recorder dump: it has neither entries nor groups")

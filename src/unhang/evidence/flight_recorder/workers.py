@@ -213,7 +213,7 @@ def read_sandboxed(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedD
             return _read(data, shared, whole=whole)
         except (MemoryError, RecursionError):
             raise DumpError(
-                f"refused: it unpacks to far more than a dump holds (at most {MEMORY_BYTES >> 20} MiB)"
+                f"refused: it unpacks to far more than a dump contains (at most {MEMORY_BYTES >> 20} MiB)"
             ) from None
 
 
@@ -232,7 +232,7 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"asks for {module_name}.{global_name}")
 
     def persistent_load(self, pid: Any, /) -> Any:
-        raise pickle.UnpicklingError(f"asks for an object outside of it, {type(pid).__name__}")
+        raise pickle.UnpicklingError(f"asks for an object outside the pickle, {type(pid).__name__}")
 
 
 def unpickled(data: bytes) -> Any:

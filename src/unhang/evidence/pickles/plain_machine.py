@@ -104,13 +104,13 @@ class PlainMachine:
         """Count items put into containers; a pickle that keeps too many is refused."""
         self.kept += count
         if self.kept > MAX_KEPT:
-            raise DumpError(f"the pickle holds more than {MAX_KEPT:,} values")
+            raise DumpError(f"the pickle contains more than {MAX_KEPT:,} values")
 
     def beneath(self, height: int, kind: type) -> Any:
         """The container of ``kind`` right below stack ``height``."""
         floor = self.marks[-1] if self.marks else 0
         if height - 1 < floor or type(self.stack[height - 1]) is not kind:
-            raise DumpError(f"the pickle fills something that is no {kind.__name__}")
+            raise DumpError(f"the pickle fills something that is not a {kind.__name__}")
         return self.stack[height - 1]
 
     def entry_done(self, entry: dict[Any, Any], byte: int) -> None:

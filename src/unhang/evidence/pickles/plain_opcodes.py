@@ -111,7 +111,7 @@ def _line(machine: PlainMachine, byte: int, most: int) -> tuple[bytes, int]:
 def _line_number(machine: PlainMachine, byte: int) -> tuple[int, int]:
     raw, after = _line(machine, byte, _MAX_NUMBER)
     if _WHOLE.fullmatch(raw) is None:
-        raise DumpError(f"the pickle has a number that is none at byte {byte}")
+        raise DumpError(f"the pickle has an invalid number at byte {byte}")
     return int(raw.removesuffix(b"L")), after
 
 
@@ -127,7 +127,7 @@ def _line_float(machine: PlainMachine, byte: int) -> int:
     try:
         machine.stack.append(float(raw))
     except ValueError:
-        raise DumpError(f"the pickle has a number that is none at byte {byte}") from None
+        raise DumpError(f"the pickle has an invalid number at byte {byte}") from None
     return after
 
 
@@ -203,7 +203,7 @@ def _append(machine: PlainMachine, byte: int) -> int:
 def _check_keys(keys: list[Any], byte: int) -> None:
     for key in keys:
         if type(key) is not str and not (type(key) is int and abs(key) < _MAX_INT_KEY):
-            raise DumpError(f"refused: a dictionary key that is no text before byte {byte}")
+            raise DumpError(f"refused: a dictionary key that is not text before byte {byte}")
 
 
 def _setitems(machine: PlainMachine, byte: int) -> int:
@@ -246,7 +246,7 @@ def _short_tuple(size: int) -> Action:
         stack = machine.stack
         start = len(stack) - size
         if start < (machine.marks[-1] if machine.marks else 0):
-            raise DumpError(f"the pickle builds a tuple of nothing at byte {byte}")
+            raise DumpError(f"the pickle builds a tuple from nothing at byte {byte}")
         items = tuple(stack[start:])
         stack[start:] = [items]
         machine.keep(size)
@@ -258,7 +258,7 @@ def _short_tuple(size: int) -> Action:
 def _store(machine: PlainMachine, slot: int) -> None:
     floor = machine.marks[-1] if machine.marks else 0
     if len(machine.stack) <= floor:
-        raise DumpError("the pickle stores a value that is not there")
+        raise DumpError("the pickle stores a value that does not exist")
     if len(machine.memo) >= MAX_MEMO:
         raise DumpError(f"refused: the pickle stores more than {MAX_MEMO:,} values")
     machine.memo[slot] = machine.stack[-1]

@@ -32,7 +32,7 @@ def split_claim(text: str, room: int) -> tuple[str, str]:
         cuts = [found for found in end.finditer(text) if room // 6 <= cell_len(text[: found.start()]) <= room]
         if cuts:
             rest = text[cuts[which].end() :]
-            return text[: cuts[which].start()], capitalized(rest) if end is _SENTENCE else rest
+            return text[: cuts[which].start()], capitalized(rest) if cuts[which][0] in ("; ", ". ") else rest
     start = next(line_starts(text, room))
     return text[:start].rstrip(), text[start:]
 
