@@ -46,7 +46,7 @@ def test_an_empty_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["diagnose", "compare", "view", "history"])
 def test_an_empty_argument_is_not_this_folder(verb: str) -> None:
-    assert f"an argument of unhang {verb} is empty" in refused(unhang(verb, ""))
+    assert f"unhang {verb} got an empty argument" in refused(unhang(verb, ""))
 
 
 def test_a_folder_of_rubbish(tmp_path: Path) -> None:

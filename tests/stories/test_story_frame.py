@@ -208,7 +208,7 @@ def test_a_page_keeps_all_but_its_table(tmp_path: Path) -> None:
     assert [line.count("kept") for line in shown] == [4, 4, 4, 4, 0]
     assert shown[-1].count(FOUND) == 1
     page.write_text("no markers\n")
-    with pytest.raises(UsageError, match="has no place for it"):
+    with pytest.raises(UsageError, match="has no place for the table"):
         fill_section(page, "new\n")
 
 

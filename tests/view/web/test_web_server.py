@@ -342,7 +342,7 @@ def test_the_current_folder_is_served_and_another_server_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(run_folder(tmp_path, document(2)).path)
-    for place, said in ((".", "is no port"), ("http://127.0.0.1:1/?token=a", "not another server")):
+    for place, said in ((".", "is neither a port"), ("http://127.0.0.1:1/?token=a", "not another server")):
         with pytest.raises(SystemExit) as left:
             main(["view", place, "--web", "--listen", "x:y"])
         assert left.value.code == 2
