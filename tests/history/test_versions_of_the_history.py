@@ -40,7 +40,7 @@ PRAGMA user_version = 1;
 """As version 1 wrote it; never to be changed."""
 OLD = RunFinding("gpu-hardware", "likely", "hang", (3,), ("h7",), (), "t.py:5", "it failed")
 NEW = RunFinding(
-    "slow-rank", "likely", "slow", (0,), ("h7",), (), "", "it is slow", {"template": "moves", "values": {}}
+    "slow-rank", "likely", "slow", (0,), ("h7",), (), "", "it is slow", {"template": "progressing", "values": {}}
 )
 
 

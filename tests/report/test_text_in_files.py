@@ -41,7 +41,7 @@ def test_what_json_cannot_hold_goes_as_text() -> None:
 
 
 def nested(deep: int) -> dict[str, Any]:
-    inner: dict[str, Any] = {"template": "moves", "values": {}}
+    inner: dict[str, Any] = {"template": "progressing", "values": {}}
     for _ in range(deep):
         inner = {"template": "{who} by {count}", "values": {"who": inner, "count": 1}}
     return inner
@@ -52,7 +52,7 @@ def nested(deep: int) -> dict[str, Any]:
     [
         None,
         {},
-        {"template": "moves", "values": []},
+        {"template": "progressing", "values": []},
         {"template": ["moves"], "values": {}},
         {"template": "not one of ours {x:>9999999999}", "values": {"x": "1"}},
         {

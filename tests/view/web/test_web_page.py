@@ -61,7 +61,7 @@ def test_every_rank_has_a_tile(ranks: int, browser: Browser, tmp_path: Path) -> 
     run = run_folder(tmp_path, state)
     with served(run.path) as server:
         opened(browser, server, ranks)
-        assert text(browser, "condition").endswith("for rank 0, for 8 s")
+        assert text(browser, "condition").endswith(" have waited 8 s for rank 0")
         assert text(browser, "left") == "the wait times out in 55 s"
         assert text(browser, "word") == "HANG"
         assert text(browser, "headline") == "Rank 0 ran out of batches and left the loop; the others are still in it"
@@ -275,8 +275,8 @@ def test_the_end_of_the_server_is_said_and_the_last_state_stays(browser: Browser
         opened(browser, server, 8)
         assert browser.run("return document.getElementById('gone').hidden") is True
     wait_for(lambda: browser.run("return document.getElementById('gone').hidden") is False)
-    assert "The server has ended" in text(browser, "gone")
-    assert text(browser, "condition").startswith("ranks 1-7 wait")
+    assert "The server has stopped" in text(browser, "gone")
+    assert text(browser, "condition").startswith("ranks 1-7 have waited")
 
 
 def test_the_end_of_the_run_is_said(browser: Browser, tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_run_that_has_not_begun_says_so(browser: Browser, tmp_path: Path) -> N
     run = run_folder(tmp_path, None)
     with served(run.path) as server:
         browser.visit(server.address)
-        wait_for(lambda: "just begun" in text(browser, "headline"))
+        wait_for(lambda: "just started" in text(browser, "headline"))
         keep(run, document(2))
         wait_for(lambda: browser.run("return document.documentElement.dataset.ranks") == "2")
 

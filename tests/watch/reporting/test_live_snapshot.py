@@ -56,7 +56,7 @@ def snapshot(folder: Path, ranks: int = 2) -> LiveState:
     said = VerdictSummary(
         1, "stall", "hang", "uneven-data", "likely", (0,), "train.py:12", "…", 1.0, time.time() + 60, *[False] * 4
     )
-    private_files.write_json(folder / "summary.json", asdict(replace(said, sentence_parts=text_to_json(say("moves")))))
+    private_files.write_json(folder / "summary.json", asdict(replace(said, sentence_parts=text_to_json(say("progressing")))))
     said = read_summary(folder / "summary.json")
     return snapshot_of(
         RunPlan(command=["torchrun", "train.py", "--hub_token", "a-secret-word"], started_s=1.0),
@@ -88,7 +88,7 @@ def test_what_a_snapshot_tells(tmp_path: Path) -> None:
     assert 60 - took_s - 0.1 <= state.standing.killed_in_s <= 60
     assert (state.standing.waiters, state.standing.laggards) == ([1], [0])
     assert state.verdict is not None
-    assert (state.verdict.cause, state.verdict.parts) == ("uneven-data", {"template": "moves", "values": {}})
+    assert (state.verdict.cause, state.verdict.parts) == ("uneven-data", {"template": "progressing", "values": {}})
     assert state.run.command == ["torchrun", "train.py", "--hub_token", "[removed]"]
 
 
