@@ -219,7 +219,7 @@ def test_what_a_rank_does_makes_the_status_and_patience_the_level(
 
     assert (said.cause, said.ranks) == ("single-rank-work", (0,))
     assert (told["status"], said.level) == (status, level.value)
-    assert ("rank 0 used neither the processor nor files" in " ".join(told["findings"][0]["because"])) is idle
+    assert ("rank 0 used neither CPU nor files" in " ".join(told["findings"][0]["because"])) is idle
 
 
 def test_a_wait_that_ended_before_anything_was_said_of_it_leaves_no_verdict(tmp_path: Path) -> None:
