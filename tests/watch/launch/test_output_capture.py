@@ -46,7 +46,7 @@ def without_ours(stderr: bytes) -> bytes:
 
 
 def ours(stderr: bytes) -> list[str]:
-    return [line.decode() for line in stderr.splitlines() if b"capture stopped" in line or b"not kept" in line]
+    return [line.decode() for line in stderr.splitlines() if b"capture stopped" in line or b"not saved" in line]
 
 
 def test_streams_to_one_place_keep_their_order(tmp_path: Path) -> None:
