@@ -118,7 +118,9 @@ def mark_as_read(files: Collection[str]) -> None:
     if unknown:
         raise SystemExit(f"no sentences in {', '.join(unknown)}: name files as the page does")
     before = marked()
-    MARKS.write_text("".join(f"{one}\n" for one in sorted({one for path, one in found if path in files or one in before})))
+    MARKS.write_text(
+        "".join(f"{one}\n" for one in sorted({one for path, one in found if path in files or one in before}))
+    )
 
 
 def page(*, unread_only: bool = False) -> str:

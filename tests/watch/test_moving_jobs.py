@@ -78,7 +78,7 @@ def test_calls_that_differ_and_stop_nothing_are_named_while_the_job_goes_on(
     lines = (tmp_path / "train.py").read_text().splitlines()
     assert (verdict["status"], first["cause"], first["certainty"]) == ("slow", "collective-mismatch", "certain")
     assert all(value in first["summary"] for value in differ)
-    # dumps of a job that moves have no lines: one is named where a sample found the rank in such a call, which is chance
+    # dumps of a job that moves have no lines: one is named where a sample happened to find the rank in such a call
     assert first["where"] is None or line in lines[first["where"]["line"] - 1]
     assert {call["operation"] for call in first["calls"]} == {line}
     assert printed.count("SLOW ") == 1

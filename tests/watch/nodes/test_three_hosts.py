@@ -122,7 +122,7 @@ def test_a_rank_that_calls_something_else_and_stops_nothing_is_named_with_its_no
     first = verdict["findings"][0]
     assert (verdict["status"], first["cause"]) == ("slow", "collective-mismatch"), job.said()
     assert (2 in first["ranks"], "h3" in first["nodes"]) == (True, True), job.said()
-    # dumps of a job that moves have no lines: one is named where a sample found the rank in such a call, which is chance
+    # dumps of a job that moves have no lines: one is named where a sample happened to find the rank in such a call
     assert (first["where"] or {"function": "share"})["function"] == "share", job.said()
 
 

@@ -56,7 +56,9 @@ def snapshot(folder: Path, ranks: int = 2) -> LiveState:
     said = VerdictSummary(
         1, "stall", "hang", "uneven-data", "likely", (0,), "train.py:12", "…", 1.0, time.time() + 60, *[False] * 4
     )
-    private_files.write_json(folder / "summary.json", asdict(replace(said, sentence_parts=text_to_json(say("progressing")))))
+    private_files.write_json(
+        folder / "summary.json", asdict(replace(said, sentence_parts=text_to_json(say("progressing"))))
+    )
     said = read_summary(folder / "summary.json")
     return snapshot_of(
         RunPlan(command=["torchrun", "train.py", "--hub_token", "a-secret-word"], started_s=1.0),

@@ -204,7 +204,7 @@ def _width(line: str) -> int:
 
 @lru_cache(maxsize=4096)
 def information_score(line: str) -> int:
-    """Score: messages with fields, prefixes, frames and steps that the parsers find in ``line``; -1 for a mere prefix."""
+    """Score: messages with fields, prefixes, frames and steps found in ``line``; -1 for a mere prefix."""
     line = line[:20_000]
     if line.endswith(("]", "] ")) and _WITHOUT_TEXT.fullmatch(line):
         return -1
