@@ -38,8 +38,7 @@ NOT_FOR_USERS = {
     "mend": r"\bmend(?:s|ed)?\b",
     "tells": r"\btells\b(?!.{0,60}\bfrom\b)",
     "so long": r"\bso long\b",
-    "hold up": r"\b(?:hold|holds|held)\b[^.;:]{0,30}\bup\b",
-    "nothing shows": r"\bnothing (?:shows|tells|says|that was read)\b",
+    "hold up": r"\b(?:hold|holds|held)\b[^.;:,]{0,30}(?<!-)\bup\b",
 }
 _PLACE = re.compile(r"\{[^{}:]*:?([^{}]*)\}")
 
