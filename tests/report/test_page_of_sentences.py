@@ -15,3 +15,13 @@ def test_the_page_has_every_sentence_beside_its_chinese() -> None:
     assert missing_templates("zh") == ()
     assert source_templates() <= {english for _, english, chinese in rows if chinese}
     assert all(part in script["page"]() for part in ("## knowledge/remedies.toml", "| help |", "| raises |"))
+
+
+def test_every_sentence_was_read_in_both_languages() -> None:
+    """A new or changed one is read, then marked: ``python -m scripts.sentences --unread`` lists what to read."""
+    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "sentences.py"))
+    marked = script["marked"]()
+
+    unread = {path: row for path, rows in script["rows_by_file"]() for row in rows if script["mark"](row) not in marked}
+
+    assert unread == {}
