@@ -17,7 +17,7 @@ from typing import Any
 
 import tomli
 
-from scripts.catalogue import template_folders
+from scripts.catalogue import help_texts, template_folders
 from unhang.knowledge.tables import read_text, toml_files
 from unhang.report.language import catalogue
 
@@ -60,13 +60,19 @@ def _own_name(row: Any) -> str:
 
 
 def of_code() -> Iterator[tuple[str, list[Row]]]:
-    """Of each module what it says, raises and explains in its help."""
+    """Of each module what it says and raises."""
     chinese = catalogue("zh")
     for folder in template_folders():
         for path in sorted(folder.rglob("*.py")):
             rows = list(dict.fromkeys(_of_module(ast.parse(path.read_text(encoding="utf-8")), chinese)))
             if rows:
                 yield path.relative_to(folder.parent).as_posix().removeprefix("unhang/"), rows
+
+
+def of_help() -> Iterator[tuple[str, list[Row]]]:
+    """The help of all commands."""
+    chinese = catalogue("zh")
+    yield "help", [("help", text, chinese.get(text, "")) for text in dict.fromkeys(help_texts())]
 
 
 def _of_module(tree: ast.Module, chinese: Any) -> Iterator[Row]:
@@ -76,9 +82,6 @@ def _of_module(tree: ast.Module, chinese: Any) -> Iterator[Row]:
             yield "says", template, chinese.get(template, "")
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
             yield "raises", _literal(node.exc.args[0]), ""
-        elif isinstance(node, ast.keyword) and node.arg == "help":
-            text = _literal(node.value)
-            yield "help", text, chinese.get(text, "")
 
 
 def _literal(node: ast.expr) -> str:
@@ -95,7 +98,7 @@ def _literal(node: ast.expr) -> str:
 
 def rows_by_file() -> Iterator[tuple[str, list[Row]]]:
     """Of each file the rows that are sentences."""
-    for path, rows in (*of_rows(), *of_code()):
+    for path, rows in (*of_rows(), *of_help(), *of_code()):
         sentences = [row for row in rows if " " in row[1] or row[2]]
         if sentences:
             yield path, sentences

@@ -10,7 +10,7 @@ from scripts.catalogue import missing_templates, source_templates
 
 def test_the_page_has_every_sentence_beside_its_chinese() -> None:
     script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "sentences.py"))
-    rows = [row for _, rows in (*script["of_rows"](), *script["of_code"]()) for row in rows]
+    rows = [row for _, rows in (*script["of_rows"](), *script["of_help"](), *script["of_code"]()) for row in rows]
 
     assert missing_templates("zh") == ()
     assert source_templates() <= {english for _, english, chinese in rows if chinese}
