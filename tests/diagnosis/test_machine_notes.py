@@ -35,10 +35,10 @@ def first_of(row: Mapping[str, Any], folder: Path, **process: Any) -> Finding:
 @pytest.mark.parametrize(
     ("row", "unsaid"),
     [
-        ({"cards": [card(0), card(1, **HOT)], "ranks": BOTH}, "clocks down"),
+        ({"cards": [card(0), card(1, **HOT)], "ranks": BOTH}, "is throttled"),
         ({"cards": [card(0), card(1)], "ranks": BOTH, "others": [STRANGER]}, "9001"),
         ({"ranks": [rank(0), rank(1, blocked=1)]}, "read or write"),
-        ({"ranks": BOTH, "pressure": {"io": {"some": 0.97}}}, "for disks"),
+        ({"ranks": BOTH, "pressure": {"io": {"some": 0.97}}}, "stalled on disks"),
         ({"ranks": BOTH, "space": FULL}, "is full"),
     ],
     ids=["a hot card", "a stranger", "a write", "pressure", "a full disk"],
@@ -56,12 +56,12 @@ def test_of_a_stopped_rank_the_card_is_no_reason(tmp_path: Path) -> None:
     first = first_of({"cards": [card(0, **HOT), card(1)], "ranks": BOTH}, tmp_path, state="T")
 
     assert (first.cause.value, first.ranks) == ("rank-frozen", (0,))
-    assert "clocks down" not in " ".join(map(str, first.because))
+    assert "is throttled" not in " ".join(map(str, first.because))
 
 
 def test_a_sign_is_said_once_with_its_line_and_remedy(tmp_path: Path) -> None:
     first = first_of({"cards": [card(0, **HOT), card(1)], "ranks": BOTH}, tmp_path)
 
-    assert sum("clocks down" in str(line) for line in first.because) == 1
+    assert sum("is throttled" in str(line) for line in first.because) == 1
     assert sum(item.source.path.endswith("series.jsonl") for item in first.evidence) == 1
     assert str(first.remedies[0].title).startswith("Cool or replace GPU 0")

@@ -124,7 +124,7 @@ def test_a_first_rank_that_was_stopped_is_said_to_be_so() -> None:
     _, second = run_ranks(_first_rank_is_stopped, until=1)
 
     assert second.error == "RankFailed"
-    assert "rank 0 is stopped (SIGSTOP, or a debugger)" in second.message
+    assert "rank 0 is stopped (SIGSTOP or a debugger)" in second.message
 
 
 def _limits_of_groups_of_guards(rank: int, path: str) -> tuple[list[str], list[float]]:

@@ -94,7 +94,7 @@ def test_a_watchdog_that_is_switched_off_is_said(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "_limit_of", lambda *_: module.GroupLimit("default_pg", "nccl", (0, 1), 600.0))
 
     assert limits().notes == (
-        "TORCH_NCCL_ASYNC_ERROR_HANDLING=0 is set: no limit of an NCCL group ends anything; remove it",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING=0 is set: no timeout of an NCCL group has any effect; unset it",
     )
 
 

@@ -120,7 +120,7 @@ def test_the_death_of_rank_0_is_noticed_and_its_last_line_told() -> None:
     other = ranks.run_ranks(dies)[1]
 
     assert other.error == "RankFailed"
-    assert "rank 0 ended without a word, last seen at " in other.message
+    assert "rank 0 ended before it was done, last seen at " in other.message
     assert "in dies" in other.message
 
 

@@ -35,6 +35,7 @@ NO_JUDGEMENT = {
         "check/risks/program/configuration.py: DEFAULT_BATCH",
         "check/risks/program/configuration.py: DEFAULT_LIMIT_S",
         "check/risks/timers.py: GROUP_DEFAULT_S",
+        "program/settings/process_group_timeouts.py: (NCCL_DEFAULT_S, OTHER_DEFAULT_S)",
         "check/risks/program/work.py: SHORT_S",
         "check/risks/timers.py: (ON_BY_DEFAULT, KNOWS_BOTH_NAMES, DUMPS_BY_DEFAULT)",
         "check/risks/timers.py: DEFAULT_ENTRIES",

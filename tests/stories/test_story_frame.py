@@ -266,7 +266,9 @@ def copied(folder: Path, to: Path) -> Path:
 
 
 @pytest.mark.job
-@pytest.mark.parametrize(("lang", "head", "ending"), [("en", "BEFORE", "All of it as"), ("zh", "之前", "全部符合预期")])
+@pytest.mark.parametrize(
+    ("lang", "head", "ending"), [("en", "BEFORE", "All as expected"), ("zh", "之前", "全部符合预期")]
+)
 def test_one_moment_of_a_story_is_told_with_what_was_run_and_what_came_of_it(
     lang: str, head: str, ending: str, tmp_path: Path
 ) -> None:

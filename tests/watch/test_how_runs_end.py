@@ -102,6 +102,6 @@ def test_what_has_stood_longer_than_any_step_is_a_hang_and_history_once_it_goes_
 
     assert "HANG  Rank 0 is sleeping" in run.printed
     assert "SLOW  " not in run.printed
-    assert f"what ended by itself: single-rank-work; see {run.folder}/.unhang/past" in run.lines[-1]
+    assert f"resolved by itself: single-rank-work; see {run.folder}/.unhang/past" in run.lines[-1]
     assert run.told is not None
     assert run.told["status"] == "healthy"

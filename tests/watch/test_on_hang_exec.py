@@ -65,4 +65,4 @@ def test_a_command_that_does_not_end_is_ended(
     end_job.run_command("sleep 600", folder, str(tmp_path))
 
     (line,) = said(folder)
-    assert "was ended after" in line
+    assert "was killed after" in line

@@ -28,11 +28,9 @@ from typing import Any
 import tomli
 
 from unhang.errors import KnowledgeError, UsageError
-from unhang.knowledge.words import translations
 from unhang.sentences import Text, fill_template
 
 LOCALE_ROOT = Path(__file__).parent / "locale"
-_RANKS = re.compile(r"\d+(?:-\d+)?(?:, \d+(?:-\d+)?)+(?:, … \(\d+\))?")
 
 
 def languages(root: Path = LOCALE_ROOT) -> tuple[str, ...]:
@@ -83,8 +81,6 @@ def _value(value: Any, lang: str, root: Path) -> Any:
     if not isinstance(value, str):
         return value
     known = word_catalogue(lang, root)
-    if _RANKS.fullmatch(value):
-        return value.replace(", ", known.get(", ", ", "))
     parts = value.split(" and ")
     if len(parts) > 1 and all(part in known or part.isdigit() for part in parts):
         return _spaced(known.get(" and ", " and ").join(known.get(part, part) for part in parts))
@@ -103,6 +99,8 @@ def catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
     Raises:
         KnowledgeError: the file is not a flat table ``[texts]`` of strings, or a translation has other places.
     """
+    from unhang.knowledge.words import translations  # a help screen in English reads no rows
+
     texts = dict(translations(lang))
     for path in _parts(lang, root):
         found = _table(path).get("texts", {})
@@ -143,6 +141,8 @@ def translate_known(text: str, lang: str = "en", root: Path = LOCALE_ROOT) -> st
 @lru_cache(maxsize=8)
 def knowledge_catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
     """English sentences of the rows and of the detectors' pages with their translation."""
+    from unhang.knowledge.words import translations
+
     return {**dict(translations(lang)), **_table(root / "knowledge" / f"{lang}.toml").get("texts", {})}
 
 

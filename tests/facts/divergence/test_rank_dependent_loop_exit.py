@@ -32,7 +32,7 @@ def test_what_a_rank_finds_out_is_decided_together() -> None:
     first = diagnose(build_facts(read_evidence([str(folder)]))).findings[0]
 
     assert first.cause.value == "rank-conditional-collective"
-    assert str(first.summary).startswith("rank 0 left the loop at line 9 under a test of the rank")
+    assert str(first.summary).startswith("rank 0 left the loop at line 9 on a test of the rank")
     assert [str(remedy.title) for remedy in first.remedies] == [
         "Make all ranks decide on the `break` at train.py:9 together"
     ]

@@ -38,8 +38,6 @@ _RULE = late_pattern(r"\s*([=*_#~+-])\1{4,}\s*")
 _LONE_PREFIX = late_pattern(
     r"(?:\[[\w-]+\]:? ?)+|.{0,60}\[(?:rank|default)\d+\]: ?| *what\(\): *|\d{1,6}: ?|\([\w.<>-]+ pid=\d+[^)]*\) ?"
 )
-_WITHOUT_TEXT = late_pattern(r".{0,160}[\w-]\.(?:py|cpp|cc|cu|hpp):\d{1,5}\] ?")
-"""A line that ends with the place in the source, behind which loggers write the text: no logger prints it alone."""
 _OPEN_BAR = late_pattern(r"\d%\|[^\]]{0,200}$")
 _BAR_BEGINS = late_pattern(r"\s*\d{1,3}%\|")
 _WORD = late_pattern(r"[A-Za-z]{2,}")
@@ -137,7 +135,7 @@ def _goes_on(
         word = line.split(maxsplit=1)[0]
         if width + 1 + _width(word) <= limit:
             return False
-        if _LONE_PREFIX.fullmatch(before) or _WITHOUT_TEXT.fullmatch(before):
+        if _LONE_PREFIX.fullmatch(before) or _is_without_text(before):
             return True
     elif width < limit - 1 or (width == limit - 1 and before.isascii() and before[-1:] in ",;)]"):
         return False
@@ -202,11 +200,17 @@ def _width(line: str) -> int:
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
 
 
+def _is_without_text(line: str) -> bool:
+    """Whether a line ends with a place in the source, behind which loggers write the text: none prints it alone."""
+    file, _, number = line.rstrip().removesuffix("]").rpartition(":")
+    return line.rstrip().endswith("]") and number.isdecimal() and file.endswith((".py", ".cpp", ".cc", ".cu", ".hpp"))
+
+
 @lru_cache(maxsize=4096)
 def information_score(line: str) -> int:
     """Score: messages with fields, prefixes, frames and steps found in ``line``; -1 for a mere prefix."""
     line = line[:20_000]
-    if line.endswith(("]", "] ")) and _WITHOUT_TEXT.fullmatch(line):
+    if _is_without_text(line):
         return -1
     matches = match_message(line)
     messages = sum(2 + len(match.values) for match in matches if not match.row.fallback)
