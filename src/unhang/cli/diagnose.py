@@ -39,7 +39,7 @@ def diagnose(
     """Find out why a job stopped, from the logs, dumps and stacks it left.
 
     Exit codes: 0 healthy, 1 something stops or slows the job, 2 bad usage or nothing to read, 3 undecided: no problem
-    found, or an unexplained one.
+    found, or not enough to tell.
 
     Examples:
     unhang diagnose train.log

@@ -199,7 +199,7 @@ def _reached(facts: Facts) -> _Reached | None:
     ]
     if not loops:
         return None
-    log, last = max(loops, key=lambda told: (told[1].attempt, bool(told[1].total), told[1].last_step))
+    log, last = max(loops, key=lambda at: (at[1].attempt, bool(at[1].total), at[1].last_step, at[1].last_line))
     as_far = {p.rank for _, p in loops if p.last_step == last.last_step and p.rank is not None}
     return _Reached(log, last, tuple(sorted(as_far)))
 
