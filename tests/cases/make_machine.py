@@ -48,7 +48,7 @@ def _slow_ranks() -> None:
     bound = {"starved": 0.76, "cpus": 0.24, "processors": 1}
     hits["process_bound_to_its_processor"] = (
         {"ranks": [rank(0, **bound, beside=beside), rank(1)], "others": [CROWDED]},
-        ["got no CPU 76 %", "bound to the same 1 CPUs used 0.2", "most of all process 18504"],
+        ["got no CPU 76 %", "bound to the same 1 CPU used 0.2", "most of all process 18504"],
     )
     hits["bound_where_no_other_process_is"] = (
         {"ranks": [rank(0, **bound), rank(1)], "others": [CROWDED]},

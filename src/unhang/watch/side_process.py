@@ -77,7 +77,7 @@ class MachineSampling:
         self._asked = 0.0
 
     def ask(self) -> None:
-        """A sample now: ranks began to wait."""
+        """A sample now, unless one was just asked for: ranks wait, and nothing was said of it yet."""
         if time.monotonic() >= self._asked + SAMPLE_AGAIN_S:
             self._asked = time.monotonic()
             self.process.signal(signal.SIGUSR1)

@@ -284,7 +284,6 @@ def begin_episode(state: JobState, samples: Mapping[int, RankSample]) -> None:
         steps = (step_ns for sample in samples.values() for step_ns in sample.view.step_durations_ns)
         longest_s = max(state.detector.usual.laggard_working_s, max(steps, default=0) / 1e9)
         state.episode = StallEpisode(snapshot, longest_s=longest_s)
-    state.machine.ask()
 
 
 def follow_episode(state: JobState, samples: Mapping[int, RankSample]) -> None:
@@ -294,6 +293,8 @@ def follow_episode(state: JobState, samples: Mapping[int, RankSample]) -> None:
     if episode is None or snapshot is None or has_just_died:
         return
     episode.snapshot = snapshot
+    if episode.said is None:
+        state.machine.ask()
     work = planned_wait(time.monotonic_ns(), snapshot, samples)
     episode.note_work(work, snapshot)
     say_lines_of_wait(state, episode, snapshot, work)

@@ -19,9 +19,9 @@ from unhang.watch.process_state.proc_processes import read_environment, stat_fie
 MUCH_CPUS = 0.25
 """So many processors in use are worth a line."""
 SOME_CPUS = 0.1
-"""So many of those that a rank is bound to: several processes share one."""
+"""So many of those that a rank is bound to, used by all who are bound there too: several processes share one."""
 MAX_OTHERS = 16
-MAX_BESIDE = 4
+MAX_BESIDE = 16
 KERNEL_THREADS = 2
 """Their parent's pid."""
 _ALLOWED = re.compile(r"^Cpus_allowed_list:\s*([\d,-]*\d)$", re.MULTILINE)
@@ -111,10 +111,12 @@ class ProcessorUse:
         mine = self._allowed(pid)
         if not 0 < len(mine) < (os.cpu_count() or 1):
             return {}
-        busy = [(cpus, one) for one in strangers if (cpus := used.get(one) or 0.0) >= SOME_CPUS]
+        busy = [(cpus, one) for one in strangers if (cpus := used.get(one) or 0.0) > 0]
         here = [(cpus, one) for cpus, one in sorted(busy, reverse=True) if mine >= (self._allowed(one) or {-1})]
+        if sum(cpus for cpus, _ in here) < SOME_CPUS:
+            return {"processors": len(mine)}
         rows = [{"pid": one, **self.owner_entry(one), "cpus": round(cpus, 2)} for cpus, one in here[:MAX_BESIDE]]
-        return {"processors": len(mine), **({"beside": rows} if rows else {})}
+        return {"processors": len(mine), "beside": rows}
 
     def _allowed(self, pid: int) -> set[int]:
         """Numbers of the processors that its main thread may use; none where that is not to be seen."""
