@@ -36,7 +36,7 @@ def attach(
 ) -> None:
     """Diagnose a job that is stuck right now.
 
-    Reads the stacks of every rank on this machine and whatever else the job offers. Ends no process and changes nothing.
+    Reads the stacks of every rank on this machine and whatever else the job offers. Ends no process, changes nothing.
 
     Exit codes: 0 nothing is stuck, 1 something stops or slows the job, 2 bad usage or no rank found, 3 undecided.
 
