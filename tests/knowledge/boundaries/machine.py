@@ -55,11 +55,6 @@ def long_ago(ago_s: float) -> object:
     return kinds({**AGAIN, "t_s": LAST_S - ago_s + 5}, {})
 
 
-@turns("machine_state.grace_s")
-def after_the_look(late_s: float) -> object:
-    return kinds({"t_s": LAST_S}, {**AGAIN, "t_s": LAST_S + late_s}, since_s=LAST_S - 60)
-
-
 @turns("machine_state.mostly")
 def clocks_held_down(share: float) -> object:
     hot = {"cards": [card(0, throttle=["hw_thermal_slowdown"]), card(1)], "ranks": BOTH}

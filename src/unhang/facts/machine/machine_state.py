@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 MOVING_S = threshold("machine_state.moving_s")
 """Of a job that moves, so much counts."""
-GRACE_S = threshold("machine_state.grace_s")
-"""Seconds: a sample of the machine may come so long after the sample of ranks it belongs to."""
 MOSTLY = threshold("machine_state.mostly")
 SLOWED = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown")
 LESS_CLOCK = threshold("machine_state.less_clock")
@@ -135,23 +133,28 @@ def _is_stalled(facts: Facts) -> bool:
 
 
 def _windows(facts: Facts) -> list[_Window]:
-    """The samples that tell of the time in question: since ranks began to wait, else the last minutes."""
+    """The samples that tell of the time in question: since ranks began to wait, else the last minutes; none that came
+    after the ranks were sampled, as a series that goes on has them when its run folder is read again."""
     rows: dict[str, list[tuple[str, MachineRow]]] = {}
     for series in facts.machines:
         for row in series.rows:
             rows.setdefault(row.node, []).append((series.source.path, row))
     began, ended = _span(facts)
     found = []
-    for node, told in sorted(rows.items()):
-        told.sort(key=lambda one: one[1].t_s)
+    for node, written in sorted(rows.items()):
+        told = sorted((one for one in written if one[1].t_s <= ended), key=_time) or sorted(written, key=_time)
         last = told[-1][1].t_s
-        kept = [one for one in told if began <= one[1].t_s - one[1].for_s / 2 and one[1].t_s <= ended + GRACE_S]
+        kept = [one for one in told if began <= one[1].t_s - one[1].for_s / 2]
         if not kept:  # a node whose clock goes otherwise, or nothing tells the time: as long a while, its last
             length = ended - began if math.isfinite(ended - began) else MOVING_S
             kept = [one for one in told if one[1].t_s - one[1].for_s / 2 >= last - length] or told[-1:]
         path = kept[-1][0]
         found.append(_Window(node, path, tuple(row for where, row in kept if where == path)))
     return found
+
+
+def _time(told: tuple[str, MachineRow]) -> float:
+    return told[1].t_s
 
 
 def _span(facts: Facts) -> tuple[float, float]:
