@@ -50,7 +50,7 @@ def test_a_marked_evaluation_gets_a_quiet_line_and_no_verdict(tmp_path: Path) ->
     verdict, printed = run(tmp_path, 8, "120")
 
     assert (verdict or {}).get("status") == "healthy", printed
-    assert "it is in evaluation for " in printed
+    assert "it has been in evaluation for " in printed
     assert "of at most 120 s as marked, train.py:" in printed
     assert "no problem found" in printed
     assert "unhang: 60 steps, median step" in printed

@@ -145,7 +145,7 @@ def test_one_node_of_four_that_nobody_reaches_is_told_apart() -> None:
         (finding,) = answers(four, "check", "--only", "probe")["findings"]
 
         assert (finding["severity"], finding["ranks"]) == ("stops", [2])
-        assert "Tried apart in 2 rounds" in " ".join(finding["because"])
+        assert "Tested in groups, 2 rounds" in " ".join(finding["because"])
         assert four.processes() == []
 
 

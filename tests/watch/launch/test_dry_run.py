@@ -153,7 +153,7 @@ def test_a_rank_that_does_other_work_first_is_named_at_the_limit(tmp_path: Path)
     run = dry_run(torchrun(script), 40)
 
     assert [start.rank for start in run.ranks] == [0]
-    assert "rank 1 had not begun" in str(run.because)
+    assert "rank 1 had not started" in str(run.because)
     assert left_behind(str(script)) == []
 
 

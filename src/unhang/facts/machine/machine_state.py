@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +75,11 @@ class _Window:
         return MachineSign(kind, self.node, Evidence(Source(self.path, row.line), text, rank), rank, values)
 
     def median(self, tell: Callable[[MachineRow], float | None]) -> float | None:
-        told = [value for row in self.rows if (value := tell(row)) is not None]
-        return median(told) if told else None
+        """Over the time that the samples cover: one that was asked for as a wait began covers less than the next."""
+        told = sorted((value, row.for_s or 1.0) for row in self.rows if (value := tell(row)) is not None)
+        until_s = accumulate(for_s for _, for_s in told)
+        half_s = sum(for_s for _, for_s in told) / 2
+        return next((value for (value, _), so_far_s in zip(told, until_s, strict=True) if so_far_s >= half_s), None)
 
 
 def signs_of_rank(facts: Facts, rank: int) -> tuple[MachineSign, ...]:

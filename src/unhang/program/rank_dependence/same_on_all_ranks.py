@@ -184,10 +184,6 @@ def agreeing_call(source: SourceFile | None, loop_line: int | None) -> int | Non
     return agreed_value(program, place.function, decides, before=loop_line)
 
 
-_REDUCE_LATER = {"no_sync", "accumulate", "set_requires_gradient_sync"}
-"""DDP's and FSDP's, accelerate's, FSDP2's."""
-
-
 def accumulating_call(source: SourceFile | None, loop_line: int | None) -> int | None:
     """Line of the call by which the loop at ``loop_line`` reduces gradients in some of its rounds only; None where none
     does."""
@@ -197,7 +193,7 @@ def accumulating_call(source: SourceFile | None, loop_line: int | None) -> int |
     if not isinstance(loop, ast.For | ast.While):
         return None
     calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
-    return next((call.lineno for call in calls if call_name(call) in _REDUCE_LATER), None)
+    return next((call.lineno for call in calls if call_name(call) in source_names("reduces_later")), None)
 
 
 def agreed_value(program: ParsedFile, scope: Scope, decides: ast.expr, *, before: int) -> int | None:

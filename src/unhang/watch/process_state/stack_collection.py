@@ -243,6 +243,7 @@ BUSY_TICKS = 3
 BUSY_SHARE = 0.05
 """Of one processor: who computes on one line uses more even on a crowded machine, who polls uses less."""
 FILE_BYTES = 1 << 16
+"""A second: a writer that pauses between two rows makes less in the moment between two samples."""
 TICKS_A_SECOND = 100
 
 
@@ -267,8 +268,9 @@ def is_idle(samples: Sequence[ProcessSample]) -> bool:
     if len(seen) < 2:
         return False
     first, last = seen[0].kernel, seen[-1].kernel
+    between_s = (last.at_ns - first.at_ns) / 1e9 if first.at_ns is not None and last.at_ns is not None else 1.0
     busy = _more(first.process_ticks, last.process_ticks, BUSY_TICKS)
-    return not busy and not _more(first.file_bytes, last.file_bytes, FILE_BYTES)
+    return not busy and not _more(first.file_bytes, last.file_bytes, FILE_BYTES * min(1.0, between_s))
 
 
 def _differs(first: ProcessSample, second: ProcessSample, *, waits_asleep: bool) -> bool | None:
