@@ -30,7 +30,7 @@ MAX_RANKS = 4_096
 """Of so many the exceptions are read."""
 INTERRUPTED = "KeyboardInterrupt"
 _NUMBERS = {doing: STATES.index(doing.value) for doing in RankActivity}
-_DEAD = _NUMBERS[RankActivity.DEAD]
+_DEAD, _OVER = _NUMBERS[RankActivity.DEAD], _NUMBERS[RankActivity.OVER]
 _NO_PROCESS = RankProcess(rank=0)
 
 
@@ -120,16 +120,17 @@ def _can_be(raised: UncaughtException) -> bool:
 
 
 def _as_they_stood(state: LiveState, remains: _Remains) -> LiveState:
-    """Who crashed has ended badly; the others did what their series says."""
+    """Who crashed has ended badly; the others did what their series says, those too that were seen last
+    as they came to their end in order, after an exception."""
     ranks, told = state.ranks, state.verdict
     crashed = set(told.ranks) if told is not None and told.status == "crash" else set()
     columns = {name: list(getattr(ranks, name)) for name in ("state", "phase", "place", "step", "waits_s")}
     places = {site: len(state.places) + number for number, site in enumerate(remains.sites)}
-    blamed = list(told.ranks) if told is not None else []
+    blamed, raised = list(told.ranks) if told is not None else [], {end.rank for end in remains.ends}
     waiters = []
     for at, rank in enumerate(ranks.rank):
         row = remains.rows.get(rank)
-        if row is None or ranks.state[at] != _DEAD:
+        if row is None or not (ranks.state[at] == _DEAD or (ranks.state[at] == _OVER and rank in raised)):
             continue
         columns["phase"][at] = row.most % WAITS
         columns["place"][at] = places.get(remains.sites[row.site], -1) if row.site >= 0 else -1
