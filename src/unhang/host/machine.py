@@ -66,6 +66,8 @@ class Machine:
         """The user's folder, where the command is given and ``folder`` is another one."""
         self.site: tuple[str, ...] | None = None
         """Where the packages of the interpreter that would run the job lie; None: those beside unhang."""
+        self.made: Mapping[str, InspectionResult[str]] = {}
+        """Files that the job's scripts write before, by absolute path; one that they may write has no text."""
 
     def for_job(self, moved: str, environment: Mapping[str, str]) -> Machine:
         """The same machine in the folder and with the variables that the program is started with."""
@@ -94,7 +96,12 @@ class Machine:
 
     def read_named(self, path: str) -> InspectionResult[str]:
         """The text of a file the user named: relative to the folder of the job, unless it is absolute."""
-        return self.read(posixpath.join(self.folder, path))
+        whole = posixpath.join(self.folder, path)
+        made = self.made.get(posixpath.normpath(whole), InspectionResult())
+        if made.found is not None:
+            return made
+        there = self.read(whole)
+        return made if there == InspectionResult() else there
 
     def entries(self, path: str) -> InspectionResult[tuple[str, ...]]:
         """The names in a folder, sorted; nothing when there is no such folder."""

@@ -22,6 +22,7 @@ from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProgramSource, UntakenBranch
 from unhang.program.settings.branch_conditions import modules_named_by_settings, without_untaken_branches
 from unhang.program.settings.configuration_files import configuration_of
+from unhang.program.settings.engine_calls import configuration_in_calls, find_engine_calls
 from unhang.program.settings.option_values import OptionValues, undeclared_arguments, unique_defaults
 from unhang.program.settings.process_group_timeouts import find_group_timeouts
 from unhang.program.settings.program_settings import ProgramSettings, read_program_settings
@@ -101,6 +102,7 @@ def _source(
     entered = {folders.shown(file) for one in named for file in one.files}
     entered |= {folders.shown(file) for file in (start.script, *started)}
     files, unreached = without_unreached_functions(files, entered)
+    calls = tuple(find_engine_calls(files, settings))
     return ProgramSource(
         files=files,
         absent=tuple(followed.absent),
@@ -116,6 +118,8 @@ def _source(
         entered=tuple(sorted(entered)),
         unreached=unreached,
         defaults=unique_defaults(settings.declared),
+        engine_calls=calls,
+        configuration=configuration_in_calls(folders.machine, launch, calls),
     )
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unhang.evidence.items import SourceFile
-from unhang.findings import Source
+from unhang.findings import Evidence, Source
+from unhang.program.launch.launch import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,16 @@ class UntakenBranch:
     truth: bool
     lines: tuple[int, int]
     settings: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCall:
+    """A call that configures a training engine. ``given``: by keyword, as far as known, else UNKNOWN; ``**`` where it
+    unpacks something."""
+
+    name: str
+    evidence: Evidence
+    given: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +82,6 @@ class ProgramSource:
     """Functions that nothing this launch runs ever names; their bodies are blank in ``files``."""
     defaults: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
     """What settings are where nobody sets them, with the place (``file:line``) that says so."""
+    engine_calls: tuple[EngineCall, ...] = ()
+    configuration: Configuration = field(default_factory=Configuration)
+    """Of those calls."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from unhang.findings import Source
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge.job.launch_commands import CommandWrapper, wrapper_of
 from unhang.program.launch.command_words import ASSIGNMENT, launcher_words, parse_command, plain_name, unwrap
@@ -53,7 +54,18 @@ def follow_command(machine: Machine, plan: PlannedJob) -> tuple[Machine, Planned
     environment = {name: value for name, value in kept.items() if isinstance(value, str)}
     environment.update({name: setting.value for name, setting in told.environment.items()})
     words = _written(session, (*_outer(start), *_with_files(session, start)))
-    return machine.for_job(told.folder, environment), replace(plan, command=words, followed=told)
+    job = machine.for_job(told.folder, environment)
+    job.made = _made(session, start)
+    return job, replace(plan, command=words, followed=told)
+
+
+def _made(session: FollowSession, start: StartedCommand) -> dict[str, InspectionResult[str]]:
+    """What scripts write before they come to ``start``, and what a program of theirs may write."""
+    own = 0 if start.source is None else 1  # the launch itself was given its words, too
+    may: InspectionResult[str] = InspectionResult(because=say("an earlier command of the script may write it"))
+    made = {session.absolute(path): may for path, count in session.touched.items() if count > own}
+    written = {session.absolute(path): InspectionResult(text) for path, text in session.written.items()}
+    return {**made, **written}
 
 
 def _written(session: FollowSession, words: Iterable[str]) -> tuple[str, ...]:
@@ -83,10 +95,9 @@ def _followed(session: FollowSession, start: StartedCommand, others: Iterable[No
     )
     named, variables = _unknown(session, _by_name(start.words)), _unknown(session, asked)
     notes = _fewer([*session.notes, *named, *conditions, *variables, *others])
-    folder = state.folder if is_known(state.folder) else ""
-    return FollowedLaunch(
-        environment, unknown, folder, _written(session, state.trail), start.source, state.image, notes
-    )
+    lost, trail = not is_known(state.folder), _written(session, state.trail)
+    folder = "" if lost else state.folder
+    return FollowedLaunch(environment, unknown, folder, trail, start.source, state.image, notes, lost)
 
 
 def _fewer(notes: Sequence[NotUnderstood]) -> tuple[NotUnderstood, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unhang.findings import Source
+from unhang.findings import Evidence, Source
 from unhang.program.launch.job_environment import VariableSetting
 from unhang.sentences import Text
 
@@ -36,6 +36,8 @@ class FollowedLaunch:
     image: str = ""
     """A container's image, or another host: what it holds was not looked at."""
     not_understood: tuple[NotUnderstood, ...] = ()
+    lost: bool = False
+    """In which folder it is started is known only at run time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ class Launch:
 class ConfigFile:
     """A configuration file the command names: ``tree`` is what JSON, YAML or TOML say in it.
 
-    ``kind``: ``deepspeed``, ``accelerate``, ``torchtitan``, ``llamafactory``, ``trainer``; empty when no keys fit.
+    ``kind``: ``deepspeed``, ``accelerate``, ``fsdp``, ``torchtitan``, ``llamafactory``, ``trainer``; empty when no keys
+    fit.
     """
 
     path: str
@@ -91,10 +94,26 @@ class ConfigFile:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedFile:
+    """The path of a configuration file, the argument, option or key that holds it (``role``), and where.
+
+    ``because``: why it was not read; ``missing`` or ``broken``: that is sure.
+    """
+
+    role: str
+    path: str
+    evidence: Evidence
+    because: Text | None = None
+    missing: bool = False
+    broken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """Every configuration file of the command, also those that another one names."""
 
     files: tuple[ConfigFile, ...] = ()
+    unread: tuple[NamedFile, ...] = ()
 
     def of(self, kind: str) -> tuple[ConfigFile, ...]:
         """Files of one kind."""

@@ -7,29 +7,34 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tomli
 import yaml
 
+from unhang.findings import Evidence, Source
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
+from unhang.knowledge.tables import rows_by
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.job_environment import comparable_variables
-from unhang.program.launch.launch import ConfigFile, Configuration, FollowedLaunch, Launch
+from unhang.program.launch.launch import ConfigFile, Configuration, FollowedLaunch, Launch, NamedFile
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings.hydra_files import HYDRA_OPTIONS, HydraComposer, hydra_main, interpolate, scalar
 from unhang.sentences import Text, say
 
 NAME = "configuration"
 LIMIT_S = 5.0
-NEEDS = ("timers", "program")
+NEEDS = ("timers", "program", "versions")
 ENDINGS = (".json", ".yaml", ".yml", ".toml")
-MAX_FILES = 20
+MAX_FILES, MAX_DEPTH = 20, 3
 _NOTHING = object()
+_COMMAND = Source("command")
+_NO_ROLE = "-"
+"""Of what may be data, or an output: it is read where it is there, and not missed."""
 _HOST = re.compile(r"\s*[^\s#]+\s+slots=(\d{1,4})\b")
 # Keys by which a file is known, most telling first.
 _KINDS = (
@@ -39,6 +44,22 @@ _KINDS = (
     ("torchtitan", {"parallelism", "comm", "activation_checkpoint", "job"}),
     ("trainer", {"per_device_train_batch_size", "num_train_epochs", "output_dir", "num_generations"}),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class RoleRow:
+    """Arguments, options and keys whose value is the path of a configuration file (``configuration_files.toml``)."""
+
+    names: tuple[str, ...]
+    missing: str
+    broken: str = ""
+    kind: str = ""
+    likely: bool = False
+
+
+def role_of(name: str) -> RoleRow | None:
+    """The row of an argument, option or key; None where its value is no such file that we know."""
+    return rows_by("names", "configuration_files.toml", "role", RoleRow).get(name)
 
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
@@ -99,25 +120,57 @@ def configuration_of(machine: Machine, launch: Launch) -> tuple[Configuration, T
 
     What a word of the command sets counts before the file, and what refers to another value has that value.
     """
+    hydra, absent = _of_hydra(machine, launch)
+    found = read_named_files(machine, launch, _named_in(machine, launch))
+    files, unread = (*([hydra] if hydra is not None else []), *found.files), (*absent, *found.unread)
+    return Configuration(files, unread), next((one.because for one in unread), None)
+
+
+def read_named_files(machine: Machine, launch: Launch, named: Iterable[NamedFile]) -> Configuration:
+    """The files ``named``, and those that they name in turn."""
     files: list[ConfigFile] = []
-    because: Text | None = None
-    words = (*launch.words, *launch.arguments.values(), *launch.options.values())
-    waiting = [word for word in words if _is_config(word)] + _default_of_accelerate(machine, launch)
-    hydra, because = _of_hydra(machine, launch)
-    files += [hydra] if hydra is not None else []
-    seen: set[str] = set()
+    unread: list[NamedFile] = []
+    waiting, seen = list(named), set[str]()
     while waiting and len(seen) < MAX_FILES:
-        path = waiting.pop(0)
-        if path in seen:
+        one = waiting.pop(0)
+        if one.path in seen:
             continue
-        seen.add(path)
-        tree, trouble = _tree(machine, path)
-        because = because or trouble
-        if tree is not None:
-            tree = _in_force(tree, _kind(tree), launch, machine)
-            files.append(ConfigFile(path, _kind(tree), tree))
-            waiting += [value for value in tree.values() if isinstance(value, str) and _is_config(value)]
-    return Configuration(tuple(files)), because
+        seen.add(one.path)
+        tree = _tree(machine, one)
+        if isinstance(tree, NamedFile):
+            unread.append(tree)
+        elif tree is not None:
+            row = role_of(one.role)
+            kind = (row.kind if row is not None else "") or _kind(tree)
+            tree = _in_force(tree, kind, launch, machine)
+            files.append(ConfigFile(one.path, kind, tree))
+            waiting += _named_inside(tree, one.path)
+    return Configuration(tuple(files), tuple(unread))
+
+
+def _named_in(machine: Machine, launch: Launch) -> Iterator[NamedFile]:
+    program = launch.program.removeprefix("-m ").partition(".")[0]
+    tag = program if launch.program.startswith("-m ") else launch.launcher
+    given = [("", word, word) for word in launch.words]
+    given += [(name, path, f"--{name} {path}") for name, path in launch.arguments.items()]
+    given += [(f"{launch.launcher}.{name}", path, f"--{name} {path}") for name, path in launch.options.items()]
+    for name, path, text in given:
+        if _is_config(path):
+            role = f"{tag}.{name}" if role_of(f"{tag}.{name}") is not None else name
+            yield NamedFile(role if role or not path.endswith(".json") else _NO_ROLE, path, Evidence(_COMMAND, text))
+    for path in _default_of_accelerate(machine, launch):
+        yield NamedFile("accelerate.config_file", path, Evidence(Source(path), path))
+
+
+def _named_inside(tree: Mapping[str, Any], path: str, depth: int = 0) -> Iterator[NamedFile]:
+    """A file at the top; deeper, only one whose key says what it is."""
+    for key, value in tree.items():
+        row = role_of(str(key))
+        role = str(key) if row is not None and row.kind else _NO_ROLE
+        if isinstance(value, str) and _is_config(value) and (not depth or role != _NO_ROLE):
+            yield NamedFile(role, value, Evidence(Source(path), f"{key}: {value}"))
+        elif isinstance(value, Mapping) and depth < MAX_DEPTH:
+            yield from _named_inside(value, path, depth + 1)
 
 
 def _in_force(tree: Mapping[str, Any], kind: str, launch: Launch, machine: Machine) -> Mapping[str, Any]:
@@ -148,38 +201,62 @@ def _default_of_accelerate(machine: Machine, launch: Launch) -> list[str]:
     return [path for path in paths if path.startswith("/") and machine.read(path).found is not None][:1]
 
 
-def _of_hydra(machine: Machine, launch: Launch) -> tuple[ConfigFile | None, Text | None]:
-    """The configuration that the script's ``@hydra.main`` puts together."""
+def _of_hydra(machine: Machine, launch: Launch) -> tuple[ConfigFile | None, list[NamedFile]]:
+    """The configuration that the script's ``@hydra.main`` puts together, and a part of it that is not there."""
     script = launch.program if launch.program.endswith(".py") else ""
     main = hydra_main(machine.read_named(script).found or "") if script else None
     told = launch.arguments
     name = told.get("config_name") or told.get("cn") or (main.name if main is not None else "")
     if main is None or not name:
-        return None, None
+        return None, []
     path = told.get("config_path") or told.get("cp") or main.path
     folder = posixpath.normpath(posixpath.join(posixpath.dirname(script), path))
     words = [f"{key}={value}" for key, value in told.items() if key not in HYDRA_OPTIONS] + list(launch.words)
-    composer = HydraComposer(folder, lambda p: _tree(machine, p)[0], lambda p: machine.read_named(p).found or "", words)
+
+    def read(part: str) -> Mapping[str, Any] | None:
+        tree = _tree(machine, NamedFile(_NO_ROLE, part, Evidence(_COMMAND, name)))
+        return None if isinstance(tree, NamedFile) else tree
+
+    composer = HydraComposer(folder, read, lambda part: machine.read_named(part).found or "", words)
     tree = interpolate(composer.composed(name), machine.environment)
-    missing = composer.missing[0] if composer.missing else ""
-    because = say("{path} does not exist", path=f"{folder}/{missing}.yaml") if missing else None
     place = posixpath.join(folder, f"{name.removesuffix('.yaml')}.yaml")
-    return (ConfigFile(place, _kind(tree), tree) if composer.files else None), because
+    parts = [f"{folder}/{part}.yaml" for part in composer.missing[:1]]
+    absent = [
+        NamedFile("hydra", part, Evidence(_COMMAND, name), say("{path} does not exist", path=part)) for part in parts
+    ]
+    return (ConfigFile(place, _kind(tree), tree) if composer.files else None), absent
 
 
 def _is_config(word: str) -> bool:
-    return word.lower().endswith(ENDINGS)
+    return word.lower().endswith(ENDINGS) and "://" not in word
 
 
-def _tree(machine: Machine, path: str) -> tuple[Mapping[str, Any] | None, Text | None]:
+def _tree(machine: Machine, named: NamedFile) -> Mapping[str, Any] | NamedFile | None:
+    """What stands in a file, or why that is not known; None for a list and the like, which may be data."""
+    path = named.path
+    if "$" in path or "{" in path or path.startswith("~"):
+        return replace(named, because=say("its path is known only at run time"))
     look = machine.read_named(path)
+    if look.because is not None:
+        return replace(named, because=look.because)
     if look.found is None:
-        return None, look.because or say("{path} does not exist", path=path)
+        return replace(named, because=say("{path} does not exist", path=path), missing=True)
     try:
         tree = _parse(look.found, path)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        return None, say("{path} cannot be read: {reason}", path=path, reason=str(error).split("\n")[0])
-    return (tree, None) if isinstance(tree, Mapping) else (None, None)
+        because = say("{path} cannot be read: {reason}", path=path, reason=_reason(error))
+        return replace(named, because=because, broken="$" not in look.found)  # one that a script or template fills in
+    if isinstance(tree, Mapping) or role_of(named.role) is None:
+        return tree if isinstance(tree, Mapping) else None
+    return replace(named, because=say("{path} holds no settings by name", path=path), broken=True)
+
+
+def _reason(error: Exception) -> str:
+    """With line and column, where the parser knows them."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return str(error).split("\n")[0]
+    return f"{getattr(error, 'problem', '')}: line {mark.line + 1} column {mark.column + 1}"
 
 
 def _parse(text: str, path: str) -> Any:

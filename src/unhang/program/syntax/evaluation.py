@@ -74,6 +74,10 @@ class Evaluation:
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             each = [self.value(one) for one in node.elts]
             return UNKNOWN if any(one is UNKNOWN for one in each) else each
+        if isinstance(node, ast.Dict):
+            keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+            known = len(keys) == len(node.keys)
+            return dict(zip(keys, map(self.value, node.values), strict=True)) if known else UNKNOWN
         if isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
             truth = self.truth(node)
             return UNKNOWN if truth is None else truth

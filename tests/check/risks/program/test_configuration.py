@@ -89,7 +89,9 @@ def test_parallel_degrees_fit_the_ranks(tensor: int, shard: int, wrong: bool) ->
 
 @pytest.mark.parametrize(("limit", "noted"), [("", True), ("--ddp_timeout 7200", False)])
 def test_a_full_state_dict_under_the_usual_limit_is_a_note(limit: str, noted: bool) -> None:
-    Path("a.yaml").write_text("distributed_type: FSDP\nfsdp_config:\n  fsdp_state_dict_type: FULL_STATE_DICT\n")
+    Path("a.yaml").write_text(
+        "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_state_dict_type: FULL_STATE_DICT\n"
+    )
 
     verdict = ask(f"accelerate launch --config_file a.yaml t.py --output_dir o {limit}")
 
@@ -98,9 +100,9 @@ def test_a_full_state_dict_under_the_usual_limit_is_a_note(limit: str, noted: bo
 
 @pytest.mark.parametrize(("value", "wrong"), [("false", True), ("true", False)])
 def test_uneven_batches(value: str, wrong: bool) -> None:
-    Path("a.yaml").write_text(f"distributed_type: MULTI_GPU\neven_batches: {value}\n")
+    Path("a.yaml").write_text(f"output_dir: o\naccelerator_config:\n  even_batches: {value}\n")
 
-    assert bool(subjects(ask("accelerate launch --config_file a.yaml t.py"))) is wrong
+    assert bool(subjects(ask("accelerate launch t.py --config a.yaml"))) is wrong
 
 
 def test_without_a_command_nothing_is_said() -> None:

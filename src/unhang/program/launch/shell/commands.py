@@ -62,7 +62,7 @@ def run_redirected(frame: ScriptFrame, node: Any) -> bool | None:
     else:
         status = None
     printed, frame.stdin, frame.output = frame.printed(), kept_in, kept_out
-    if into is not None and printed is not None:
+    if into is not None:
         _write(frame, into, printed)
     for one in behind:
         frame.stdin = printed
@@ -71,13 +71,16 @@ def run_redirected(frame: ScriptFrame, node: Any) -> bool | None:
     return status
 
 
-def _write(frame: ScriptFrame, redirect: Any, text: str) -> None:
+def _write(frame: ScriptFrame, redirect: Any, text: str | None) -> None:
     place = next(iter(_destinations(redirect)), None)
     path = "" if place is None else expand_text(frame, place)
     if path and is_known(path) and path != "/dev/null":
         path = frame.state.place(path)
-        before = frame.session.written.get(path, "") if ">>" in frame.text(redirect) else ""
-        frame.session.written[path] = before + frame.session.parts.as_written(text)
+        if text is None:
+            frame.session.touched.update((path, path))  # the program's own words are counted once
+        else:
+            before = frame.session.written.get(path, "") if ">>" in frame.text(redirect) else ""
+            frame.session.written[path] = before + frame.session.parts.as_written(text)
 
 
 def _is_of_output(frame: ScriptFrame, node: Any) -> bool:

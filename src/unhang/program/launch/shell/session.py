@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,8 +39,8 @@ class FollowSession:
     notes: dict[NotUnderstood, None] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)
     """Files that the scripts themselves make."""
-    touched: set[str] = field(default_factory=set)
-    """What programs of the script were given: such a file may be there by then."""
+    touched: Counter[str] = field(default_factory=Counter)
+    """What programs of the script were given, and how often: such a file may be there by then."""
     exits: list[Source] = field(default_factory=list)
     """Where a script ends itself."""
     steps: int = 0

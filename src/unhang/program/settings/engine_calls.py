@@ -1,0 +1,63 @@
+"""What the source itself gives a training engine: ``TrainingArguments(deepspeed="ds.json", …)``,
+``deepspeed.initialize(config=…)``, ``DeepSpeedPlugin(hf_ds_config=…)``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from unhang.evidence.items import SourceFile
+from unhang.findings import Evidence, Source
+from unhang.host.machine import Machine
+from unhang.knowledge.collectives import source_names
+from unhang.program.launch.launch import ConfigFile, Configuration, Launch, NamedFile
+from unhang.program.program_source import EngineCall
+from unhang.program.settings.branch_conditions import TestEvaluation
+from unhang.program.settings.configuration_files import read_named_files, role_of
+from unhang.program.settings.program_settings import ProgramSettings
+from unhang.program.syntax.evaluation import UNKNOWN
+from unhang.program.syntax.syntax_tree import call_name, dotted, own_nodes, parsed_files
+from unhang.sentences import say
+
+_INITIALIZE = "deepspeed.initialize"
+
+
+def find_engine_calls(files: Iterable[SourceFile], settings: ProgramSettings) -> Iterator[EngineCall]:
+    """Calls that name the configuration of an engine, or make the Trainer's arguments."""
+    for file, program in parsed_files(files):
+        lines = file.text.splitlines()
+        for scope, outer in program.owners.items():
+            for node in own_nodes(scope):
+                if isinstance(node, ast.Call) and _configures(node):
+                    there = TestEvaluation(settings, file.path, (*outer, scope))
+                    given = {word.arg or "**": there.value(word.value) for word in node.keywords}
+                    line = Evidence(Source(file.path, node.lineno), lines[node.lineno - 1].strip())
+                    yield EngineCall(dotted(node.func), line, given)
+
+
+def _configures(call: ast.Call) -> bool:
+    named = {word.arg for word in call.keywords} & source_names("engine_setting")
+    return bool(named) or dotted(call.func) == _INITIALIZE or call_name(call) in source_names("trainer_arguments")
+
+
+def configuration_in_calls(machine: Machine, launch: Launch, calls: Sequence[EngineCall]) -> Configuration:
+    """The files that ``calls`` name, and the dictionaries that they give in their place."""
+    files: list[ConfigFile] = []
+    named: list[NamedFile] = []
+    unread: list[NamedFile] = []
+    for call in calls:
+        for name, value in call.given.items():
+            role = "deepspeed_config" if call.name == _INITIALIZE and name.startswith("config") else name
+            row, source = role_of(role), call.evidence.source
+            if row is None or not row.kind:
+                continue
+            one = NamedFile(role, value if isinstance(value, str) else f"{name}=", call.evidence)
+            if isinstance(value, Mapping):
+                files.append(ConfigFile(f"{source.path}:{source.line}", row.kind, value))
+            elif isinstance(value, str):
+                named.append(one)
+            elif value is UNKNOWN:
+                unread.append(replace(one, because=say("its path is known only at run time")))
+    found = read_named_files(machine, launch, named)
+    return Configuration((*files, *found.files), (*unread, *found.unread))
