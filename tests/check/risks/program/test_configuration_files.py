@@ -351,7 +351,7 @@ def test_what_the_arguments_do_not_say_is_an_open_question() -> None:
     grpo = ask("accelerate launch --num_processes 4 grpo.py --output_dir o --deepspeed ds.json")
 
     assert grpo.findings == ()  # TRL has other defaults than transformers
-    assert "known only at run time: optimizer.params.lr, bf16.enabled" in open_questions(grpo)
+    assert "the arguments do not show these values: optimizer.params.lr, bf16.enabled" in open_questions(grpo)
 
 
 def test_llama_factory_s_file_holds_the_arguments_and_names_deepspeed_s() -> None:

@@ -38,7 +38,7 @@ class _Constraint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: tuple[str, ...] = ()
     when: Mapping[str, tuple[str, ...]] = {}
     any: tuple[str, ...] = ()
-    says: Phrase = ""
+    problem: Phrase = ""
     change: Phrase = ""
     error: str = ""
     since: str = ""
@@ -124,7 +124,7 @@ def _together(job: _Job, file: ConfigFile, row: _Constraint) -> Iterator[Answer]
     if not keys or any(held[key] not in map(str.lower, values) for key, values in row.when.items()):
         return
     values = {"path": file.path, "error": row.error, "keys": ", ".join(keys), "since": row.since}
-    said = {"says": text_of(row.says, {}), "change": text_of(row.change, {})}
+    said = {"says": text_of(row.problem, {}), "change": text_of(row.change, {})}
     raises = _raises(job, row)
     if raises is None:
         yield ROWS.could_not("release", ROWS.words("no-release", **values), **values)
