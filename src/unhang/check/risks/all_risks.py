@@ -16,7 +16,7 @@ from unhang.check.risks import (
     variables,
     versions,
 )
-from unhang.check.risks.program import collectives, configuration, configuration_files, unnamed_device, work
+from unhang.check.risks.program import collectives, configuration, configuration_constraints, unnamed_device, work
 from unhang.check.risks.risk import Risk
 
 ALL_RISKS: tuple[Risk, ...] = (
@@ -27,7 +27,7 @@ ALL_RISKS: tuple[Risk, ...] = (
     *devices.RISKS,
     *topology.RISKS,
     *configuration.RISKS,
-    *configuration_files.RISKS,
+    *configuration_constraints.RISKS,
     *collectives.RISKS,
     *work.RISKS,
     *unnamed_device.RISKS,

@@ -25,7 +25,7 @@ from unhang.program.settings.configuration_files import role_of
 from unhang.program.settings.job_values import JobValue, world_size_of
 from unhang.program.syntax.evaluation import UNKNOWN
 
-ROWS = RiskRows("configuration_files")
+ROWS = RiskRows("configuration_constraints")
 _WITH_ARGUMENTS = ("arguments", "trainer", "llamafactory", "")
 """Kinds of files that hold the Trainer's arguments; the command is the first."""
 
