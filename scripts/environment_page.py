@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from scripts.page_text import in_language, known, table_cell
 from unhang.knowledge.job.environment_variables import EnvironmentVariable, variables
+from unhang.report.explain.variable_pages import OWNERS
+from unhang.report.language import word_catalogue
 
 HEADS = {
     "en": """# Environment variables
@@ -32,18 +34,6 @@ unhang's own variables (`UNHANG_…`) are on the page about [the command line](c
 unhang 自己的变量（`UNHANG_…`）见[命令行](command-line.zh-CN.md#默认值)。
 """,
 }
-OWNERS = {
-    "torch": "PyTorch",
-    "nccl": "NCCL",
-    "gloo": "Gloo",
-    "cuda": "CUDA",
-    "slurm": "Slurm",
-    "deepspeed": "DeepSpeed",
-    "openmpi": "Open MPI",
-    "huggingface": "Hugging Face",
-    "nccl contrib": "NCCL contrib",
-}
-
 _ENDS = {"deprecated": ("Deprecated", "已弃用"), "renamed": ("Renamed", "已改名"), "removed": ("Removed", "已移除")}
 
 
@@ -55,7 +45,9 @@ def environment_page(lang: str) -> str:
     parts = [HEADS[lang].format(hidden=hidden)]
     owners = sorted({row.owner for row in listed}, key=lambda owner: ([*OWNERS, owner].index(owner), owner))
     for owner in owners:
-        parts += [f"## {OWNERS.get(owner, owner)}\n", *(_section(row, lang) for row in listed if row.owner == owner)]
+        named = OWNERS.get(owner, owner)
+        heading = f"## {word_catalogue(lang).get(named, named)}\n"
+        parts += [heading, *(_section(row, lang) for row in listed if row.owner == owner)]
     parts += [in_language(lang, "## Names nothing reads\n", "## 没有任何程序读取的名字\n"), _unread(unread, lang)]
     return "\n".join(parts)
 

@@ -21,6 +21,10 @@ CHINESE = {
     "certain": "确定",
     "likely": "很可能",
     "possible": "可能",
+    ": ": "：",
+    ", ": "、",
+    "{} ({})": "{}（{}）",
+    ", rank {}": "，rank {}",
     "Change: ": "这样改：",
     "The wait times out in {:.0f} s": "等待将在 {:.0f} 秒后超时",
 }
@@ -39,22 +43,24 @@ def short(path: str) -> str:
 def lines_of(verdict: dict) -> list[str]:
     """At most four lines: what, who and where, what to change, how long is left."""
     words = CHINESE if verdict.get("lang") == "zh" else {}
+
+    def said(word: str) -> str:
+        return words.get(word, word)
+
     nothing = {"cause": "unknown", "ranks": [], "certainty": "possible"}
     first = verdict["findings"][0] if verdict["findings"] else nothing
-    ranks = ", ".join(str(rank) for rank in first["ranks"][:8]) + (" …" if len(first["ranks"]) > 8 else "")
+    ranks = said(", ").join(str(rank) for rank in first["ranks"][:8]) + (" …" if len(first["ranks"]) > 8 else "")
     where = first.get("where") or {}
     place = f" · {short(where['file'])}:{where['line']}" if where.get("file") else ""
     status = words.get(verdict["status"], verdict["status"].upper())
-    lines = [f"{status}: {FOLDERS.sub('', first.get('summary', first['cause']))}"]
+    lines = [f"{status}{said(': ')}{FOLDERS.sub('', first.get('summary', first['cause']))}"]
     known = first["cause"] != "unknown"
-    cause = f"{first['cause']} ({words.get(first['certainty'], first['certainty'])})" if known else first["cause"]
-    lines.append(cause + (f", rank {ranks}" if ranks else "") + place)
+    cause = said("{} ({})").format(first["cause"], said(first["certainty"])) if known else first["cause"]
+    lines.append(cause + (said(", rank {}").format(ranks) if ranks else "") + place)
     if first.get("remedies"):
-        change = "Change: "
-        lines.append(words.get(change, change) + FOLDERS.sub("", first["remedies"][0]["title"]))
+        lines.append(said("Change: ") + FOLDERS.sub("", first["remedies"][0]["title"]))
     if verdict.get("killed_in_s") is not None:
-        left = "The wait times out in {:.0f} s"
-        lines.append(words.get(left, left).format(verdict["killed_in_s"]))
+        lines.append(said("The wait times out in {:.0f} s").format(verdict["killed_in_s"]))
     return [cut(line) for line in lines]
 
 

@@ -50,7 +50,7 @@ class _RankList:
         return f"rank {ranges}" if alone else f"ranks {ranges}"
 
 
-_RANGES = re.compile(r"\d+(?:-\d+)?(?:, (?:\d+(?:-\d+)?|… \(\d+\)))+")
+_RANGES = re.compile(r"\d+(?:-\d+)?(?:, (?:\d+(?:-\d+)?|…(?: \(\d+\))?))+")
 
 
 class _Number(int):

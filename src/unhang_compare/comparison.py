@@ -86,10 +86,7 @@ class RunComparison:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing grew, 1 something did or a version is known to be bad, 2 neither side has anything to compare, 3 it
-        cannot be told."""
+        """0 nothing grew, 1 something did or a version is known to be bad, 3 it cannot be told."""
         if self.answer == GREW or any(change.known_bad for change in self.changes):
             return 1
-        if self.answer != UNDECIDED:
-            return 0
-        return 3 if self.changes or self.before.steps is not None or self.after.steps is not None else 2
+        return 3 if self.answer == UNDECIDED else 0

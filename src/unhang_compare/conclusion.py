@@ -90,7 +90,7 @@ def _enough(whole: RankPair) -> int:
 def _without_steps(told: ConclusionInput) -> Text:
     if told.changes:
         return say("Only the settings could be compared: {count} differ", count=told.changes)
-    return say("Nothing could be compared")
+    return say("Steps cannot be compared: at least one side has none that can be read")
 
 
 def _steps(whole: RankPair) -> dict[str, str]:

@@ -156,15 +156,18 @@ def test_pipes_in_a_run_folder_are_not_waited_for(tmp_path: Path) -> None:
     assert command.unhang("compare", "a", "a", folder=tmp_path).returncode == 0
 
 
-def test_a_folder_with_nothing_to_compare_is_2(tmp_path: Path) -> None:
+@pytest.mark.parametrize("files", [("run.json",), ("run.json", "settings.json")])
+def test_folders_without_steps_are_undecided(tmp_path: Path, files: tuple[str, ...]) -> None:
+    written = {"run.json": b"{}", "settings.json": msgspec.json.encode(RunSettings(versions={"torch": "2.7.1"}))}
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "run.json").write_text("{}")
+        for file in files:
+            (tmp_path / name / file).write_bytes(written[file])
 
     told = command.unhang("compare", "a", "b", folder=tmp_path)
 
-    assert told.returncode == 2
-    assert "Nothing could be compared" in told.stdout
+    assert told.returncode == 3
+    assert told.stdout.startswith("UNDECIDED  Steps cannot be compared")
 
 
 def test_a_trace_of_one_rank_says_whose_trace_is_missing(tmp_path: Path) -> None:

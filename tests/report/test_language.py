@@ -82,6 +82,13 @@ def test_fixed_words_inside_a_sentence_are_translated() -> None:
     assert said == "rank 1、2 在第 4 个位置上的大小和 dtype 不一致"
 
 
+def test_a_cut_list_of_numbers_has_the_comma_of_its_language() -> None:
+    lines = say("{count} left out: {why} (line {lines})", count=9, why=say("no caption"), lines="2, 63, 124, …")
+
+    assert str(lines) == "9 left out: no caption (line 2, 63, 124, …)"
+    assert language.translate(lines, "zh") == "略去 9 个：没有文字说明（第 2、63、124、… 行）"
+
+
 def test_a_sentence_of_the_knowledge_is_said_in_the_language() -> None:
     assert language.translate_known("NVLink failed.", "zh") == "NVLink 故障。"
     assert language.translate_known("not known", "zh") == "not known"

@@ -118,8 +118,8 @@ def test_of_a_chinese_run_the_message_is_chinese(inbox: tuple[str, list[Any]]) -
     assert notify("feishu.py", inbox[0], verdict=VERDICT | {"lang": "zh", "findings": findings}) == 0
 
     assert inbox[1][0][1]["content"]["text"].splitlines() == [
-        "卡住: rank 0 的 batch 先用完",
-        "uneven-data (确定), rank 0 · train.py:51",
+        "卡住：rank 0 的 batch 先用完",
+        "uneven-data（确定），rank 0 · train.py:51",
         "这样改：给划分一个种子",
         "等待将在 432 秒后超时",
     ]

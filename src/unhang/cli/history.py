@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def history(
     number: Annotated[
-        int | None, typer.Argument(metavar="[RUN]", help="Run number; shows its verdicts and what changed before it.")
+        int | None, typer.Argument(metavar="[RUN]", help="Run number; shows its verdicts and the last good run before.")
     ] = None,
     host: Annotated[str, typer.Option(metavar="HOST", help="Show only runs on this host.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=5_000, metavar="N", help="Show the last N runs.")] = 20,

@@ -43,7 +43,7 @@ def run(
     ] = None,
     abort_slow_after: Annotated[
         float | None,
-        typer.Option(min=1, metavar="S", help="With --on-hang abort: also when the laggard works, after S seconds."),
+        typer.Option(min=1, metavar="S", help="With --on-hang abort: after S seconds, even if the laggard works."),
     ] = None,
     metrics: Annotated[
         str,
@@ -52,7 +52,7 @@ def run(
         ),
     ] = "",
     metrics_open: Annotated[
-        bool, typer.Option("--metrics-open", help="Serve metrics on loopback without a token, to all users.")
+        bool, typer.Option("--metrics-open", help="Serve metrics on loopback without a token, to all local users.")
     ] = False,
     nodes_via: Annotated[
         str,

@@ -10,7 +10,7 @@ from unhang.sentences import Text, say
 
 _SETTING = re.compile(r"(?:export\s+|set\s+|-e\s+|--env\s+|unset\s+)?([A-Za-z][A-Za-z0-9_]{2,63})(?:\s*=\s*(.*))?$")
 _WORDS = frozenset(("true", "false", "yes", "no", "on", "off"))
-_OWNERS = {
+OWNERS = {
     "torch": "PyTorch",
     "nccl": "NCCL",
     "gloo": "Gloo",
@@ -18,10 +18,13 @@ _OWNERS = {
     "slurm": "Slurm",
     "deepspeed": "DeepSpeed",
     "openmpi": "Open MPI",
-    "nccl contrib": "a library in NCCL's repository",
     "huggingface": "Hugging Face libraries",
-    "fabric": "the network fabric's libraries",
+    "accelerate": "Accelerate",
+    "axolotl": "Axolotl",
+    "fabric": "RDMA and fabric libraries",
+    "nccl contrib": "NCCL contrib libraries",
 }
+"""Who reads a variable, as pages call it, in the order of the page of all variables; others are called by their id."""
 
 
 def variable_page(text: str) -> ExplanationPage | None:
@@ -47,7 +50,7 @@ def variable_page(text: str) -> ExplanationPage | None:
 def _support_text(row: EnvironmentVariable) -> Text | None:
     if row.status == "unread" or row.default.startswith("set by "):
         return None  # its effect or its default says it
-    owner = _OWNERS.get(row.owner, row.owner)
+    owner = OWNERS.get(row.owner, row.owner)
     if row.status == "renamed":
         return say("Renamed in {owner} {until}.", owner=owner, until=row.until)
     if row.status == "removed":
