@@ -52,7 +52,7 @@ def _parts(sheet: TextLayout, comparison: RunComparison, voice: Localizer, *, gr
 
 def _notes(part: StepPart, voice: Localizer) -> str:
     words = [voice.say(text) for text in rows_in_words.part_notes(part)]
-    phase = [] if part.phase is Phase.OTHER else [part.phase.value]
+    phase = [] if part.phase is Phase.OTHER else [voice.word(part.phase.value)]
     return " · ".join([words[0], *phase, *words[1:]])
 
 
