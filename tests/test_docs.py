@@ -159,7 +159,8 @@ def _unknown_option(words: list[str], *takes: str) -> str | None:
         name = name if name in known else current_name(name)
         if name not in known:
             return word
-        if not joined and known[name] is not None and not known[name].is_flag:
+        needs_word = known[name] is not None and not known[name].is_flag and name != "--patch"
+        if needs_word and not joined:
             next(left, "")
     return None
 

@@ -186,7 +186,8 @@ class RemedyKind(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What to change, what it costs, how to see that it worked. ``set``/``unset`` name environment variables."""
+    """What to change, what it costs, how to see that it worked. ``set``/``unset`` name environment variables;
+    ``row``: its name in ``knowledge/``, whose places the values of ``title`` fill."""
 
     title: Text
     kind: RemedyKind
@@ -195,6 +196,7 @@ class Remedy:
     verify: Text
     set: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
+    row: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,8 +352,7 @@ class Stop:
 class SuggestedEnvironment:
     """The environment to run with instead: ``set`` and nothing else of ours, ``unset`` taken out.
 
-    ``text`` is the block to paste, written for ``form`` (``export``, ``srun``, ``mpirun``, ``deepspeed`` or
-    ``kubernetes``).
+    ``text`` is the block to paste, written for ``form``: a launcher, ``kubernetes`` or ``export``.
     """
 
     set: Mapping[str, str]
@@ -392,8 +393,7 @@ class Verdict:
     @property
     def lead(self) -> Finding | None:
         """The first finding, unless it is a note."""
-        first = next(iter(self.findings), None)
-        return None if first is None or first.severity is Severity.NOTE else first
+        return next((first for first in self.findings[:1] if first.severity is not Severity.NOTE), None)
 
     def led_by(self, finding: Finding) -> Verdict:
         """This verdict with ``finding`` in the place of its first."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.options import Format, Language, Redact
+from unhang.cli.options import Format, Language, Patch, Redact
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def check(
     machine: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Check a stored machine instead of this one.")
     ] = None,
+    patch: Patch = None,
     lang: Language = None,
     redact: Redact = False,
 ) -> None:
@@ -80,6 +81,7 @@ def check(
     Examples:
     unhang check -- torchrun --nproc-per-node 8 train.py
     unhang check --dry-run -- torchrun --nproc-per-node 8 train.py
+    unhang check --patch -- torchrun --nproc-per-node 8 train.py
     srun --nodes 2 unhang check --probe
     """
     from unhang.check.all_inspections import inspect_node
@@ -108,7 +110,8 @@ def check(
     if task is not None:
         missing = {*range(task.count)} - {one.rank for one in situations}
         verdict = replace(verdict, world_size=task.count, ranks_missing=tuple(sorted(missing)))
-    print_check_verdict(verdict, form, lang, redact=redact)
+    if patch is None or not _give_patch(verdict, situations[0], patch, lang, redact=redact):
+        print_check_verdict(verdict, form, lang, redact=redact)
     raise typer.Exit(exit_code(verdict))
 
 
@@ -165,6 +168,15 @@ def _parse_assumed(words: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"--assume takes PACKAGE=VERSION, not {word}", next_step="unhang check --assume torch=2.8")
         found[name.strip().lower()] = version.strip().lstrip("=")
     return found
+
+
+def _give_patch(verdict: Verdict, here: NodeInspection, target: str, lang: str | None, *, redact: bool) -> bool:
+    from unhang.cli.output.answer import give_patch
+    from unhang.cli.output.verdict_output import VerdictOutput
+    from unhang.report.patch import PatchSources
+
+    output = VerdictOutput.chosen("text", lang=lang, redact=redact)
+    return give_patch(verdict, PatchSources.of_check(here), target, output.localizer(verdict))
 
 
 def print_check_verdict(verdict: Verdict, form: Format, lang: str | None, *, redact: bool) -> None:

@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from unhang import __version__
 from unhang.cli import settings
 from unhang.cli.options import Language, current_name, with_common_options
+from unhang.cli.output.answer import PATCH_ENDINGS
 from unhang.errors import MissingExtra
 
 _LAB_FOLDER = "packages/unhang-lab"
@@ -133,19 +134,24 @@ class VerbCommand(_Conventions, TyperCommand):
     """A verb."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """``--color`` alone and ``--no-color``, as they were called, are understood as well."""
+        """``--color`` alone and ``--no-color``, as they were called, are understood; ``--patch`` needs no file."""
         if "color" in {param.name for param in self.params}:
-            args = list(_with_colour_named(args))
+            args = list(_with_values_named(args))
         return super().parse_args(ctx, args)
 
 
-def _with_colour_named(words: Sequence[str]) -> Iterator[str]:
+def _with_values_named(words: Sequence[str]) -> Iterator[str]:
+    """The word behind ``--patch`` is its file only where it is called a patch: else it may be a log."""
     for number, word in enumerate(words):
         if word == "--":
             yield from words[number:]
             return
-        bare = word == "--color" and words[number + 1 : number + 2] not in (["auto"], ["always"], ["never"])
-        yield "--color=always" if bare else {"--no-color": "--color=never"}.get(word, word)
+        after = "".join(words[number + 1 : number + 2])
+        if word == "--patch" and not after.endswith(PATCH_ENDINGS):
+            yield "--patch="
+        else:
+            bare = word == "--color" and after not in ("auto", "always", "never")
+            yield "--color=always" if bare else {"--no-color": "--color=never"}.get(word, word)
 
 
 class VerbGroup(_Conventions, TyperGroup):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from unhang.cli.diagnosing import DiagnoseRequest, standard_input_has_text
-from unhang.cli.options import Language, Redact, ReportFormat
+from unhang.cli.options import Language, Patch, Redact, ReportFormat
 from unhang.errors import UsageError
 
 
@@ -25,6 +25,7 @@ def diagnose(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write a self-contained HTML report.")
     ] = None,
+    patch: Patch = None,
     lang: Language = None,
     checkpoints: Annotated[
         list[Path] | None,
@@ -56,5 +57,6 @@ def diagnose(
         checkpoints=checkpoints or (),
         redact=redact,
         save_case=save_case,
+        patch=patch,
     )
     raise typer.Exit(asked.answer())

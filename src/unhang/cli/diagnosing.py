@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unhang.cli.output.verdict_output import VerdictOutput
     from unhang.diagnosis.diagnose import JobVerdict
     from unhang.errors import EvidenceError
     from unhang.evidence.checkpoints.checkpoint import Checkpoint
@@ -33,6 +34,8 @@ class DiagnoseRequest:
     checkpoints: Sequence[Path] = ()
     redact: bool = False
     save_case: Path | None = None
+    patch: str | None = None
+    """The file for the patch; empty: it is the answer."""
 
     def answer(self) -> int:
         """Read, decide, write; the exit code."""
@@ -52,7 +55,8 @@ class DiagnoseRequest:
             output.write_html(self.html, first.verdict, first.facts, jobs)
         if self.save_case is not None:
             _save_case(self.save_case, self.paths, evidence, found)
-        output.give(first.verdict, first.facts, jobs=jobs)
+        if self.patch is None or not _give_patch(first, output, self.patch):
+            output.give(first.verdict, first.facts, jobs=jobs)
         return exit_code(first.verdict)
 
 
@@ -162,6 +166,14 @@ def _no_training_log(facts: Facts) -> EvidenceError:
         f"({lines} line{'s' if lines != 1 else ''})",
         next_step="give the job's log or its flight-recorder dumps: unhang diagnose PATH",
     )
+
+
+def _give_patch(job: JobVerdict, output: VerdictOutput, target: str) -> bool:
+    from unhang.cli.output.answer import give_patch
+    from unhang.report.patch import PatchSources
+
+    sources = PatchSources(job.facts.sources, tuple(job.facts.sources.values()))
+    return give_patch(job.verdict, sources, target, output.localizer(job.verdict, job.facts))
 
 
 def _save_case(folder: Path, paths: Sequence[str], evidence: EvidenceSet, found: Sequence[JobVerdict]) -> None:

@@ -52,6 +52,9 @@ Language = Annotated[
     str | None, typer.Option("--lang", metavar="LANG", show_default=False, help="en or zh; default: from the locale.")
 ]
 Redact = Annotated[bool, typer.Option("--redact", help="Replace users, hosts, addresses and paths, for sharing.")]
+Patch = Annotated[
+    str | None, typer.Option("--patch", metavar="[FILE]", help="Print certain fixes as a diff, or write FILE.patch.")
+]
 _COMMON: dict[str, tuple[Any, Any]] = {
     "output": (
         Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the answer to FILE.")],

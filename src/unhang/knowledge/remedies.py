@@ -40,7 +40,7 @@ def remedy_rows() -> Mapping[str, RemedyRow]:
 
 def remedy(name: str, /, **values: Any) -> Remedy:
     """The remedy ``name`` with its places filled. Raises ``KeyError`` for one that is not in the table."""
-    return remedy_rows()[name].filled(values)
+    return remedy_rows()[name].filled(values, row=name)
 
 
 def store_wait_remedy(context_manager: str, waiter: Where | None) -> Remedy:

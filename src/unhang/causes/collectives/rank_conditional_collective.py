@@ -94,7 +94,9 @@ def _divided(facts: Facts, division: BranchDivision) -> DetectorResult:
     elif division.inside.branch_line is None:
         mended = remedy("move-collective-unknown-branch")
     else:
-        mended = remedy("move-collective-from-branch", branch=division.inside.branch_line)
+        at = division.inside.stack_context.where or division.inside.where
+        place = {} if at is None else {"path": at.file, "line": at.line}
+        mended = remedy("move-collective-from-branch", branch=division.inside.branch_line, **place)
     return make_signal(
         Grade.SOURCE,
         path_reasons.division_summary(division),

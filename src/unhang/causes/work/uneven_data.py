@@ -222,7 +222,7 @@ def _remedies(
 ) -> Iterator[Remedy]:
     path, split = _split(facts)
     if split is not None:
-        yield remedy("seed-split", call=split.call, path=path, line=split.line, code=split.with_seed)
+        yield remedy("seed-split", call=split.call, path=path, line=split.line, code=split.with_seed, **split.edit)
     shards, together = _equal_shards(facts, _lines(printed)), _leave_together(facts, _loop(waiters))
     if split is None and shards is None and parted is not None:
         yield remedy("seed-data-splits")  # without source nobody knows what was drawn

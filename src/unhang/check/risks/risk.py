@@ -139,8 +139,8 @@ class RiskRows:
 
     def remedy(self, name: str, values: Mapping[str, Any] | None = None, **parts: Any) -> Remedy:
         """Remedy ``name``; parts of a :class:`Remedy` that are given (``set``) count instead of the row's."""
-        row = self._rows.remedy.get(name)
-        return replace(remedy(name, **(values or {})), **parts) if row is None else row.filled(values or {}, **parts)
+        row, values = self._rows.remedy.get(name), values or {}
+        return replace(remedy(name, **values), **parts) if row is None else row.filled(values, row=name, **parts)
 
     @property
     def _rows(self) -> RiskFile:

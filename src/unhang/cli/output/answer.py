@@ -11,7 +11,12 @@ from unhang.errors import UsageError
 from unhang.report.layout.terminal import CleanStream, underlying_stream
 
 if TYPE_CHECKING:
+    from unhang.findings import Verdict
     from unhang.report.layout.text_layout import TextLayout
+    from unhang.report.localizer import Localizer
+    from unhang.report.patch import PatchSources
+
+PATCH_ENDINGS = (".patch", ".diff")
 
 
 class ColorStream(CleanStream):
@@ -55,6 +60,28 @@ def write_private(path: Path, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise write_error(path, error) from error
+
+
+def give_patch(verdict: Verdict, sources: PatchSources, target: str, localizer: Localizer) -> bool:
+    """Print the patch, or write it to the file ``target``; whether it was printed, and is the answer.
+
+    Raises:
+        UsageError: ``target`` is a file that may be no patch, or cannot be written.
+    """
+    from unhang.report.patch import make_patch
+
+    path = Path(target)
+    if target and path.suffix not in PATCH_ENDINGS and path.exists():
+        raise UsageError(f"{target} exists and may be no patch", next_step="name a file that ends in .patch")
+    patch = make_patch(verdict.findings, sources, localizer)
+    if not target:
+        underlying_stream(sys.stdout).write(patch.text)  # it was found printable, and keeps the line ends of its files
+    elif patch.edits:
+        write_private(path, patch.text)
+        print(f"patch written to {path} (edits: {patch.edits}); to apply it: git apply {path}", file=sys.stderr)
+    else:
+        print(patch.text, end="", file=sys.stderr)
+    return not target
 
 
 def write_error(path: Path, error: OSError) -> UsageError:

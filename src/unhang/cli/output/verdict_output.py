@@ -15,6 +15,7 @@ from unhang.report.redaction.redact import Redactor
 
 if TYPE_CHECKING:
     from unhang.diagnosis.diagnose import JobVerdict
+    from unhang.report.localizer import Localizer
 
 
 def exit_code(verdict: Verdict) -> int:
@@ -101,7 +102,13 @@ class VerdictOutput:
 
         return to_text(verdict, facts, lang=self.lang, redactor=self.redactor(verdict, facts))
 
-    def redactor(self, verdict: Verdict, facts: Facts) -> Redactor:
+    def localizer(self, verdict: Verdict, facts: Facts | None = None) -> Localizer:
+        """How a further text about them is said."""
+        from unhang.report.localizer import Localizer
+
+        return Localizer(self.lang, self.redactor(verdict, facts))
+
+    def redactor(self, verdict: Verdict, facts: Facts | None) -> Redactor:
         """One that knows every name of them."""
         redactor = Redactor(share=self.redact)
         redactor.learn_from(verdict, facts)

@@ -218,7 +218,7 @@ def _last(session: FollowSession, command: StartedCommand, *, is_launched: bool)
     state, (first, *rest), source = command.state, command.words, command.source
     path, name = state.place(first), posixpath.basename(first)
     text = session.read(path) if ("/" in first or first.endswith(".sh")) and not first.endswith(".py") else None
-    if text is not None and _is_shell(first, text):
+    if text is not None and is_shell(first, text):
         read_script(session, state.child(first, rest), text, Source(path))
         return None
     found = program_words(session, command, text)
@@ -256,7 +256,8 @@ def _note_remote_run(session: FollowSession, command: StartedCommand, behind: li
     session.commands.append(StartedCommand(tuple(behind), state, command.source or _TYPED))
 
 
-def _is_shell(name: str, text: str) -> bool:
+def is_shell(name: str, text: str) -> bool:
+    """Whether a file of this name and text is a script of a shell."""
     first = text.partition("\n")[0]
     named = any(re.search(rf"\b{shell}\b", first) for shell in SHELLS)
     return named if first.startswith("#!") else name.endswith((".sh", ".bash", ".slurm", ".sbatch"))

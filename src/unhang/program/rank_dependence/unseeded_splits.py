@@ -34,6 +34,8 @@ _OWN_GENERATORS = {"default_rng", "RandomState", "Random"}
 _CALL_CHARS = 100
 """Longer calls are shown without their arguments."""
 SEEDED_TORCH_GENERATOR = "torch.Generator().manual_seed(42)"
+SEEDS = {"python": "random.seed(42)", "numpy": "numpy.random.seed(42)", "torch": "torch.manual_seed(42)"}
+"""What seeds each global generator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,15 @@ class UnseededSplit:
     """It decides how the data is parted, not only its order."""
     settled: bool = True
     """What decides stands in the same function, or nowhere; elsewhere only running tells what comes first."""
+    argument: tuple[str, str] = ("", "")
+    """The argument of the call that seeds it, and its value, as Python; empty where it has none."""
+
+    @property
+    def edit(self) -> dict[str, str]:
+        """What ``knowledge/edits.toml`` fills in; nothing where the order alone is drawn, which may differ by rank."""
+        name, value = self.argument if self.splits else ("", "")
+        seeds = SEEDS.get(self.draws_from, "") if self.splits and self.why == "no-seed" else ""
+        return {"argument": name, "seed": value, "seed_all": seeds}
 
 
 @dataclass(slots=True)
@@ -107,7 +118,8 @@ def _splits(program: ParsedFile, seeds: _Seeds) -> list[UnseededSplit]:
                 drawn = draw.generator if draw.generator in GENERATORS else ""
                 where = {one for name, every in seeds.differs.items() if name == drawn or not drawn for one in every}
                 settled = why != "seed-differs" or bool(draw.seeds) or scope in where
-                found.add(UnseededSplit(line, draw.call, why, drawn, seeded, draw.seeded, draw.splits, settled))
+                parts = (draw.seeded, draw.splits, settled, draw.argument)
+                found.add(UnseededSplit(line, draw.call, why, drawn, seeded, *parts))
     return sorted(found, key=lambda split: (split.line, split.call))
 
 
@@ -185,6 +197,8 @@ class RandomDraw:
     """It decides how the data is parted, not only its order."""
     seeds: tuple[ast.expr, ...] = ()
     """What it is seeded with already."""
+    argument: tuple[str, str] = ("", "")
+    """The argument that seeds it, and its value, as Python."""
 
 
 class NameMeanings:
@@ -345,7 +359,8 @@ def _with(
 ) -> RandomDraw:
     words = ("generator", "seed", "random_state", "rng", "seeds")
     seeds = tuple(k.value for k in call.keywords if k.arg in words and not _is_none(k.value))
-    return RandomDraw(call, dotted(call.func), generator, _written(_keyword(call, name, value)), splits, seeds + also)
+    seeded = _written(_keyword(call, name, value))
+    return RandomDraw(call, dotted(call.func), generator, seeded, splits, seeds + also, (name, value))
 
 
 def _keyword(call: ast.Call, name: str, value: str) -> ast.Call:

@@ -123,7 +123,7 @@ def _way(chain: Sequence[SourceLine], end: str) -> str:
 
 
 def _bring_all(one: PathDivergence) -> Remedy:
-    values = {"call": one.call.text, "test": one.branch.text}
+    values = {"call": one.call.text, "test": one.branch.text, "line": one.branch.line}
     if ERRORS in one.why:
         return ROWS.remedy("end-on-error")
     if {DATA, TIME, FILES, CHANCE} & set(one.why):

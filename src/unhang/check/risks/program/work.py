@@ -70,7 +70,7 @@ def program_split(here: NodeInspection) -> Iterator[Answer]:
         return
     found = unseeded_splits(program.files, {one.node for one in paths.launch} if paths is not None else None)
     for source, split in found:
-        values = {"call": split.call, "code": split.with_seed}
+        values = {"call": split.call, "code": split.with_seed, **split.edit}
         seeded = {"drawn": split.draws_from, "seeded": ", ".join(split.seeded)}
         unseeded = split.why == "no-seed" and split.draws_from and split.seeded
         parts = {
