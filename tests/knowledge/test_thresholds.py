@@ -46,6 +46,7 @@ NO_JUDGEMENT = {
     "a unit, or names for ranks of an order": {
         "facts/stacks/activity.py: _PLAIN_WAITS",
         "check/probe_results/speeds.py: MB",
+        "check/devices/memory_need.py: GIB",
         "program/rank_dependence/rank_values.py: (BY_NAME, SURE)",
         "check/risks/timers.py: (DAY_S, YEAR_S)",
         "facts/separate_jobs.py: YEAR_S",

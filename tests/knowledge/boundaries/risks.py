@@ -53,11 +53,6 @@ def a_nearly_full_disk(free: int) -> object:
     return said(disk_space, place(free))
 
 
-@turns("storage.checkpoint")
-def a_disk_for_no_checkpoint(free: int) -> object:
-    return said(disk_space, place(free))
-
-
 @turns("devices.full_share")
 def a_taken_card(share: float) -> object:
     here = situation([card(0, used=round(share * 48 * GB))])

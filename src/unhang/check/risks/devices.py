@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from unhang.check.devices.chosen_cards import better_choice, find_chosen_cards, is_crowded, variable_for
 from unhang.check.devices.devices import (
@@ -18,13 +19,17 @@ from unhang.check.devices.devices import (
     Xid,
     XidHistory,
 )
+from unhang.check.devices.memory_need import GIB, Setups, changed, memory_needed, training_setups
 from unhang.check.environment.environment import Versions
 from unhang.check.risks.risk import Answer, Risk, RiskRows, asked_of_a_node, asked_of_several
-from unhang.findings import Evidence, Finding, Severity, Source
+from unhang.findings import Evidence, Finding, Remedy, Severity, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware import xid_row
 from unhang.knowledge.thresholds import threshold
 from unhang.program.launch.launch import Launch
+from unhang.program.settings.job_values import feature, memory_table, mentions, whole_setting
+from unhang.program.settings.model_size import ModelSize
+from unhang.sentences import Text
 
 ROWS = RiskRows("devices")
 FULL_SHARE = threshold("devices.full_share")
@@ -221,6 +226,68 @@ def _of_card(card: Card, xids: Sequence[Xid], health: CardHealth, severity: Seve
         yield ROWS.risk("slowed", {**values, "reasons": slowed}, severity=severity, evidence=(said,))
 
 
+def memory_of_a_rank(here: NodeInspection) -> Iterator[Answer]:
+    """A rank that needs more than its card has free fails in its first steps, and the others wait for it."""
+    launch, result, chosen = here.found(Launch) or Launch(), here.result(ModelSize), find_chosen_cards(here)
+    cards = [card for card in chosen.cards if card.memory] if chosen is not None else []
+    if not launch.program or not cards:
+        return
+    size, unclear = result.found, _unclear(here, launch)
+    if size is None or unclear is not None:
+        yield ROWS.could_not("memory", unclear or result.because or ROWS.words("no-model"), result.how)
+        return
+    setups = training_setups(here, size, len(cards))
+    card = min(cards, key=lambda one: one.memory - one.used)
+    free, needed = (card.memory - card.used) / GIB, _low_and_high(size, setups)
+    values = {**needed, "card": card.index, "free": free, "path": size.path, "count": size.parameters / 1e9}
+    if needed["low"] <= free:
+        yield ROWS.fine("memory", **values)
+        return
+    values |= memory_needed(size, setups[0])
+    yield ROWS.risk("memory", values, evidence=(size.named,), remedies=_ways_to_fit(size, setups, free))
+
+
+def _unclear(here: NodeInspection, launch: Launch) -> Text | None:
+    """Why the formulas cannot say what this job needs."""
+    if not feature(here, "trains") and not mentions(here, memory_table()["feature"]["trains"]["words"]):
+        return ROWS.words("no-training")
+    if launch.nodes is None and launch.options.keys() & {"nnodes", "num_machines", "num_nodes", "hostfile"}:
+        return ROWS.words("no-nodes")
+    degrees = ((name, whole_setting(here, name) or 1) for name in memory_table()["names"]["parallel"])
+    split = next((name for name, degree in degrees if degree > 1), "")
+    return ROWS.words("split-model", name=split) if split else None
+
+
+def _low_and_high(size: ModelSize, setups: Setups) -> dict[str, float]:
+    """GiB, as their sentences name them."""
+    low, high = (sum(memory_needed(size, one).values()) for one in setups)
+    return {"low": low, "high": high}
+
+
+def _ways_to_fit(size: ModelSize, setups: Setups, free: float) -> tuple[Remedy, ...]:
+    """Each change that is enough alone, the smallest first; where none is, as many of them together as are."""
+    changes: tuple[tuple[Text, dict[str, Any]], ...] = (
+        (ROWS.words("checkpointing"), {"on": {"checkpointing"}}),
+        (ROWS.words("one-sample"), {"batch": 1}),
+        (ROWS.words("shard"), {"stage": 3}),
+        (ROWS.words("offload"), {"stage": 3, "on": {"offload_optimizer", "offload_weights"}}),
+        (ROWS.words("adapters"), {"adapter": 16}),
+        (ROWS.words("four-bit"), {"adapter": 16, "base": 0.5}),
+    )
+    alone = [(text, _low_and_high(size, changed(setups, **parts))) for text, parts in changes]
+    enough = [(text, needed) for text, needed in alone if needed["high"] <= free]
+    joined, texts, needed = setups, list[Text](), _low_and_high(size, setups)
+    for text, parts in () if enough else changes:
+        less = _low_and_high(size, changed(joined, **parts))
+        if needed["high"] > free and less["high"] < needed["high"]:
+            joined, needed = changed(joined, **parts), less
+            texts = [ROWS.words("together", first=texts[0], second=text) if texts else text]
+    if texts and needed["high"] <= free:
+        enough = [(texts[0], needed)]
+    ways = tuple(ROWS.remedy("need-less", {"change": text, **less}) for text, less in enough)
+    return ways or (ROWS.remedy("more-memory"),)
+
+
 def device_nodes(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """A launcher that starts as many processes everywhere fails on the node that has fewer cards."""
     nodes: dict[str, str] = {}
@@ -247,4 +314,5 @@ RISKS = (
     Risk("device_ranks", "devices", device_ranks, _ranks_share_card),
     *asked_of_a_node("devices", device_crowded, device_health),
     *asked_of_several("devices", device_nodes),
+    *asked_of_a_node("configuration", memory_of_a_rank),
 )

@@ -8,20 +8,19 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from unhang.check.devices.memory_need import checkpoint_bytes
 from unhang.check.environment.environment import Timers
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
-from unhang.findings import Cause, Evidence, Phase, Severity
+from unhang.findings import Cause, Evidence, Phase, Remedy, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.job_paths import file_system_row, names_of_paths
 from unhang.knowledge.thresholds import threshold, whole_threshold
-from unhang.program.settings.job_values import job_value, job_values
+from unhang.program.settings.job_values import feature, job_value, job_values
 
 ROWS = RiskRows("storage")
 NOTHING = whole_threshold("storage.nothing")
 LITTLE = whole_threshold("storage.little")
-CHECKPOINT = whole_threshold("storage.checkpoint")
-"""14 bytes for each of 7 billion parameters: weights, their copy in 32 bits, two moments."""
 MIN_FILES = whole_threshold("storage.min_files")
 APPEND_NOTED_S = threshold("storage.append_noted_s")
 APPEND_SLOW_S = threshold("storage.append_slow_s")
@@ -130,21 +129,34 @@ def disk_space(here: NodeInspection) -> Iterator[Answer]:
         key = (place.device, place.use)
         if place.written and place.writable and place.size and key not in seen:
             seen.add(key)
-            yield _room(place)
+            yield _room(here, place)
 
 
-def _room(place: JobPath) -> Answer:
+def _room(here: NodeInspection, place: JobPath) -> Answer:
     values = {"path": place.path, "free": rounded(place.free / 1e9), "use": _USES.get(place.use, place.use)}
-    evidence = _quoted(place)
+    parts: dict[str, Any] = {"evidence": _quoted(place), "remedies": _more_room(here, place, values)}
     if place.free < NOTHING or (place.files_free is not None and place.files_free < MIN_FILES):
         files = "?" if place.files_free is None else place.files_free
-        return ROWS.risk("disk-full", {**values, "free": place.free >> 20, "files": files}, evidence=evidence)
+        return ROWS.risk("disk-full", {**values, "free": place.free >> 20, "files": files}, **parts)
     if place.free < LITTLE and place.use != "dumps":
         severity = Severity.SLOWS if place.use == "checkpoints" else Severity.NOTE
-        return ROWS.risk("little-room", values, severity=severity, evidence=evidence)
-    if place.use == "checkpoints" and place.free < CHECKPOINT:
-        return ROWS.risk("no-room-for-a-checkpoint", values, evidence=evidence)
+        return ROWS.risk("little-room", values, severity=severity, **parts)
+    needed = checkpoint_bytes(here) if place.use == "checkpoints" else None
+    if needed is not None and place.free < needed[0]:
+        values |= {"low": rounded(needed[0] / 1e9), "high": rounded(needed[1] / 1e9)}
+        return ROWS.risk("no-room-for-a-checkpoint", values, **parts)
     return ROWS.fine("disk-space", **values)
+
+
+def _more_room(here: NodeInspection, place: JobPath, values: dict[str, Any]) -> tuple[Remedy, ...]:
+    """Of checkpoints nothing that the job does already; adapters have little optimizer state."""
+    remedies = [ROWS.remedy("free-space", values)]
+    saves = place.use == "checkpoints"
+    if saves and place.free < LITTLE and job_value(here, "save_total_limit") is None:
+        remedies.append(ROWS.remedy("keep-few-checkpoints"))
+    if saves and not feature(here, "adapter") and not feature(here, "weights_only"):
+        remedies.append(ROWS.remedy("save-weights-only"))
+    return tuple(remedies)
 
 
 def storage_kind(here: NodeInspection) -> Iterator[Answer]:
@@ -225,19 +237,23 @@ def storage_reads(here: NodeInspection) -> Iterator[Answer]:
 def storage_checkpoint(here: NodeInspection) -> Iterator[Answer]:
     """Rank 0 writes the weights alone; where that takes longer than the shortest limit, the watchdog ends the save.
 
-    How many weights there are, nothing says before the job runs: where large ones would not fit, the question is open.
+    Where the model is not known, a large one is assumed; where it would not fit, the question is open.
     """
     storage, limit_s = here.found(Storage) or Storage(), _limit_s(here)
+    known = checkpoint_bytes(here, states=False)
+    weights = WEIGHTS if known is None else known[1]
     for measured in storage.of("write"):
         rate = measured.bytes_per_s
         if rate is None or not any(place.use in _SAVED_TO for place in storage.places_on(measured)):
             continue
         values = {"folder": measured.folder, "rate": rounded(rate / 1e6), "limit": rounded(limit_s)}
         values["fits"] = rounded(rate * limit_s / 1e9)
-        if WEIGHTS / rate <= LIMIT_SHARE * limit_s:
+        if weights / rate <= LIMIT_SHARE * limit_s:
             yield ROWS.fine("storage-checkpoint", **values)
         else:
-            yield ROWS.could_not("storage-checkpoint", ROWS.words("size-unknown", **values), **values)
+            values["size"] = rounded(weights / 1e9)
+            because = ROWS.words("size-unknown" if known is None else "size-estimated", **values)
+            yield ROWS.could_not("storage-checkpoint", because, **values)
 
 
 def _limit_s(here: NodeInspection) -> float:

@@ -22,11 +22,12 @@ from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.program.launch import job_environment, launch
 from unhang.program.launch.job_environment import JobEnvironment, comparable_variables
 from unhang.program.program_source import ProgramSource
+from unhang.program.settings import model_size
 from unhang.sentences import Text, say
 
 NOT_SENT = (ProgramSource,)
 """Sources are compared by their hashes and never travel."""
-SENT_MODULES = (devices, environment, network, probe_results, sameness, storage, job_environment, launch)
+SENT_MODULES = (devices, environment, network, probe_results, sameness, storage, job_environment, launch, model_size)
 """Modules whose dataclasses travel."""
 MAX_BYTES = 16 << 20
 _KINDS: Mapping[str, type] = {

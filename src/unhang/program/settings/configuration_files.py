@@ -24,11 +24,12 @@ from unhang.program.launch.job_environment import comparable_variables
 from unhang.program.launch.launch import ConfigFile, Configuration, FollowedLaunch, Launch, NamedFile
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings.hydra_files import HYDRA_OPTIONS, HydraComposer, hydra_main, interpolate, scalar
+from unhang.program.settings.model_size import ModelSize, find_model_size, huggingface_home
 from unhang.sentences import Text, say
 
 NAME = "configuration"
 LIMIT_S = 5.0
-NEEDS = ("timers", "program", "versions")
+NEEDS = ("timers", "program", "versions", "devices")
 ENDINGS = (".json", ".yaml", ".yml", ".toml")
 MAX_FILES, MAX_DEPTH = 20, 3
 _NOTHING = object()
@@ -75,6 +76,7 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
         ),
     )
     yield Configuration, InspectionResult(configuration, because)
+    yield ModelSize, find_model_size(machine, launch, configuration)
 
 
 def _shareable_launch(followed: FollowedLaunch) -> FollowedLaunch:
@@ -195,8 +197,7 @@ def _default_of_accelerate(machine: Machine, launch: Launch) -> list[str]:
     """What ``accelerate config`` once wrote, where the command names no file."""
     if launch.launcher != "accelerate" or "config_file" in launch.options:
         return []
-    told = machine.environment
-    home = told.get("HF_HOME") or f"{told.get('XDG_CACHE_HOME') or told.get('HOME', '') + '/.cache'}/huggingface"
+    home = huggingface_home(machine.environment)
     paths = [f"{home}/accelerate/default_config.{ending}" for ending in ("yaml", "json")]
     return [path for path in paths if path.startswith("/") and machine.read(path).found is not None][:1]
 

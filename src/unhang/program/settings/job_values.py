@@ -1,18 +1,22 @@
-"""One value of the planned job, wherever it stands: an argument of the command before a configuration file."""
+"""One value of the planned job, wherever it stands: an argument of the command before a configuration file; and what
+the job switches on, as far as its values or its own source say it (``knowledge/training_memory.toml``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 from unhang.findings import Evidence, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge import numbers
+from unhang.knowledge.tables import read_table
 from unhang.program.launch.launch import Configuration, Launch
 from unhang.program.program_source import ProgramSource
 
 _TRUE, _FALSE = {"true", "yes", "1", "on"}, {"false", "no", "0", "off"}
+_SWITCH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +77,58 @@ def value_in_force(here: NodeInspection, name: str) -> JobValue | None:
 def world_size_of(here: NodeInspection) -> int | None:
     """Processes the command would start on all nodes; None when it does not say."""
     return (here.found(Launch) or Launch()).world_size
+
+
+@cache
+def memory_table() -> dict[str, Any]:
+    """Names of settings, features, families of models and bytes, as the file holds them."""
+    return read_table("training_memory.toml")
+
+
+def setting(here: NodeInspection, *names: str) -> JobValue | None:
+    """The first in force: of the command and the files, the launcher (``--zero_stage``), the source's own defaults."""
+    options = (here.found(Launch) or Launch()).options
+    given = (JobValue(one, options[one], Evidence(Source("command"), f"--{one}")) for one in names if one in options)
+    defaults = (one for name in names if (one := value_in_force(here, name)) is not None and one.value is not None)
+    return job_value(here, *names) or next(given, None) or next(defaults, None)
+
+
+def whole_setting(here: NodeInspection, *names: str) -> int | None:
+    """The first of ``names`` that holds a whole number: ``auto`` leaves the answer to the next."""
+    told = (value.whole for name in names if (value := setting(here, name)) is not None)
+    return next((number for number in told if number is not None), None)
+
+
+def feature(here: NodeInspection, name: str) -> bool | None:
+    """Whether the job has the feature of this row; None where nothing says it."""
+    row, files = memory_table()["feature"][name], here.found(Configuration) or Configuration()
+    for key, answer in (("unsure", None), ("off", False), ("on", True)):
+        if any(_is_set(here, wanted) for wanted in row.get(key, ())):
+            return answer
+    silent = any(files.of(kind) for kind in row.get("silent", ()))
+    return False if silent or mentions(here, row.get("words", ())) is False else None
+
+
+def mentions(here: NodeInspection, words: Sequence[str]) -> bool | None:
+    """Whether the program's own source has one of ``words``; None where it was not all read."""
+    program = here.found(ProgramSource)
+    if program is None:
+        return None
+    text = _lowered(tuple(file.text for file in program.files))
+    if any(word in text for word in words):
+        return True
+    return None if program.partly or program.absent or program.unreadable or program.computed else False
+
+
+@lru_cache(maxsize=1)
+def _lowered(texts: tuple[str, ...]) -> str:
+    return "\n".join(texts).lower()
+
+
+def _is_set(here: NodeInspection, wanted: str) -> bool:
+    """``name=value``: to it, or to words among which it is; ``name`` alone: the job sets it."""
+    name, sign, value = wanted.partition("=")
+    told = setting(here, name) if sign else job_value(here, name)
+    if told is None or not sign:
+        return told is not None
+    return told.truth is _SWITCH[value] if value in _SWITCH else value in str(told.value).lower().split()
