@@ -115,14 +115,15 @@ def _followed(machine: Machine, plan: PlannedJob, gaps: list[NotChecked]) -> tup
 
 
 def _for_job(machine: Machine, plan: PlannedJob) -> tuple[Machine, PlannedJob]:
-    """Packages are asked of the interpreter that the command or the active environment names."""
+    """Packages are asked of the interpreter that the command or the environment names; none of one that is absent."""
     installed = (
         interpreter_of(FolderListing(machine), plan.command, machine.environment)
         if plan.command
         else InstalledPackages()
     )
-    if installed.named and installed.folders:
-        machine.site = installed.folders
+    missing = FolderListing(machine).names(machine.environment.get("CONDA_PREFIX", "/")) is None
+    if missing or (installed.named and installed.folders):
+        machine.site = () if missing else installed.folders
     return machine, plan
 
 

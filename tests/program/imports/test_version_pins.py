@@ -6,45 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
-from unhang.check.environment.environment import Versions
-from unhang.check.judge import judge
-from unhang.findings import Verdict
-from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import PlannedJob
-
-VERSIONS = [check for check in ALL_INSPECTIONS if check.name == "versions"]
-
-
-def project(folder: Path, files: dict[str, str]) -> None:
-    for name, text in {"train.py": "", **files}.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-def environment(folder: Path, **packages: str) -> Path:
-    """A virtual environment with metadata of ``packages`` in it, and nothing that could be run."""
-    site = folder / "venv/lib/python3.11/site-packages"
-    for name, version in packages.items():
-        told = site / f"{name}-{version}.dist-info/METADATA"
-        told.parent.mkdir(parents=True)
-        told.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    site.mkdir(parents=True, exist_ok=True)
-    (folder / "venv/bin").mkdir()
-    (folder / "venv/bin/python").write_text("")
-    return folder / "venv"
-
-
-def ask(folder: Path, command: str = "python train.py", venv: Path | None = None) -> tuple[Versions, Verdict]:
-    """In an environment where nothing is installed, unless ``venv`` holds something."""
-    machine = Machine(environment={"VIRTUAL_ENV": str(venv or environment(folder)), "PATH": "/none"})
-    machine.folder = str(folder)
-    situation, gaps = inspect_node(machine, PlannedJob(tuple(command.split())), VERSIONS)
-    found = situation.found(Versions)
-    assert found is not None
-    return found, judge([situation], ["versions"], gaps)
-
+from tests.check.environment.projects import ask, environment, project
 
 SETUP = (
     "from setuptools import setup\n_deps = [\n    'trl==0.16.0',\n    # 'trl==0.1',\n]\nsetup(install_requires=_deps)\n"

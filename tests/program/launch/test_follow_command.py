@@ -59,6 +59,20 @@ def test_what_wrappers_set(tmp_path: Path) -> None:
     assert way.told.trail == ("docker image",)
 
 
+def test_the_environment_that_a_wrapper_enters(tmp_path: Path) -> None:
+    files = {"/opt/conda/envs/x/bin/python": "", ".venv/bin/python": ""}
+    around = {"CONDA_EXE": "/opt/conda/bin/conda", "PATH": "/usr/bin", "VIRTUAL_ENV": "/v"}
+
+    of_conda = follow(tmp_path, files, *shlex.split("conda run -n x python t.py"), **around).machine.environment
+    of_uv = follow(tmp_path, files, *shlex.split("uv run torchrun t.py"), **around).machine.environment
+    of_none = follow(tmp_path, files, *shlex.split("nice -n 5 torchrun t.py"), **around).machine.environment
+
+    assert (of_conda["PATH"], of_conda["CONDA_PREFIX"]) == ("/opt/conda/envs/x/bin:/usr/bin", "/opt/conda/envs/x")
+    assert "VIRTUAL_ENV" not in of_conda
+    assert (of_uv["PATH"], of_uv["VIRTUAL_ENV"]) == ("/job/.venv/bin:/usr/bin", "/job/.venv")
+    assert (of_none["PATH"], of_none["VIRTUAL_ENV"]) == ("/usr/bin", "/v")
+
+
 def test_a_program_that_is_run_elsewhere(tmp_path: Path) -> None:
     way = follow(tmp_path, {}, *shlex.split("python submit.py --gpus 8 -- torchrun --nproc_per_node 8 t.py"))
 

@@ -1,4 +1,4 @@
-"""The NVIDIA driver beside the CUDA version torch was built for, and every NCCL a process here may load."""
+"""The NVIDIA driver and the CUDA compiler beside what torch was built for, and every NCCL a process may load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from unhang.check.devices.devices import NcclLibraries, NcclLibrary, NvidiaDriver, TorchCudaBuild
+from unhang.check.devices.devices import CudaCompiler, NcclLibraries, NcclLibrary, NvidiaDriver, TorchCudaBuild
 from unhang.check.environment.collect_versions import NCCL_WHEELS
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
@@ -17,11 +17,12 @@ from unhang.sentences import say
 
 NAME = "driver"
 LIMIT_S = 10.0
-NEEDS = ("versions", "devices")
+NEEDS = ("versions", "devices", "configuration")
 _MODULE = re.compile(r"^NVRM version: .*?Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)", re.MULTILINE)
 _LOCAL = re.compile(r"\+cu(\d{2})(\d+)$")
 _FILE = re.compile(r"libnccl\.so(?:\.\d+(?:\.\d+)*)?")
 _CACHE = re.compile(r"libnccl\.so\S* .*=> (\S+)")
+_RELEASE = re.compile(r"release (\d+\.\d+)")
 RUNTIME_WHEELS = (
     "nvidia-cuda-runtime",
     "nvidia-cuda-runtime-cu13",
@@ -31,10 +32,11 @@ RUNTIME_WHEELS = (
 
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
-    """The NVIDIA driver, the CUDA version torch was built for, and the NCCL libraries that are installed."""
+    """The NVIDIA driver, the CUDA version torch was built for, the CUDA compiler, and the NCCL libraries."""
     release = driver_release(machine)
     yield NvidiaDriver, InspectionResult(NvidiaDriver(release, _compat(machine)) if release else None)
     yield TorchCudaBuild, _built_for(machine, plan)
+    yield CudaCompiler, _compiler(machine)
     yield NcclLibraries, InspectionResult(NcclLibraries(tuple(_nccls(machine))))
 
 
@@ -63,6 +65,18 @@ def _built_for(machine: Machine, plan: PlannedJob) -> InspectionResult[TorchCuda
             return InspectionResult(TorchCudaBuild(".".join(version.split(".")[:2]), f"{wheel} {version}"))
     row = next((row for row in rows_affecting("torch", torch, kinds=("fact",)) if row.cuda), None)
     return InspectionResult(TorchCudaBuild(row.cuda, f"torch {torch} of PyPI") if row is not None else None)
+
+
+def _compiler(machine: Machine) -> InspectionResult[CudaCompiler]:
+    """Where torch looks for it (``cpp_extension``): in CUDA_HOME, else on PATH, else in the usual place."""
+    home = machine.environment.get("CUDA_HOME") or machine.environment.get("CUDA_PATH")
+    for path in (f"{home}/bin/nvcc",) if home else ("nvcc", "/usr/local/cuda/bin/nvcc"):
+        answer = machine.command((path, "--version"))
+        release = _RELEASE.search(answer.found.text) if answer.found is not None else None
+        if release is not None or answer.because is not None:
+            found = None if release is None else CudaCompiler(path, release[1])
+            return InspectionResult(found, answer.because, answer.how)
+    return InspectionResult()
 
 
 def _compat(machine: Machine) -> str:

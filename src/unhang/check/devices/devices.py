@@ -148,6 +148,14 @@ class TorchCudaBuild:
 
 
 @dataclass(frozen=True, slots=True)
+class CudaCompiler:
+    """The nvcc that torch would compile extensions with, and the CUDA it is of (``9.1``)."""
+
+    path: str
+    cuda: str
+
+
+@dataclass(frozen=True, slots=True)
 class NcclLibrary:
     """A libnccl.so. ``where``: ``wheel``, ``LD_PRELOAD``, ``LD_LIBRARY_PATH`` or ``ldconfig``; ``version`` as far as
     the file's name tells it."""

@@ -1,4 +1,5 @@
-"""Versions of what the job would run with: torch, the NCCL it ships, and the libraries around them.
+"""Versions of what the job would run with: torch, the NCCL it ships, and the libraries around them; and what else the
+project of the launch asks for (``knowledge/requirements.toml``), against what is installed.
 
 Packages are asked for by their metadata; nothing is imported. Versions the user assumes count before installed
 ones, and these before what the project asks for, which counts only where it asks for one release.
@@ -6,28 +7,42 @@ ones, and these before what the project asks for, which counts only where it ask
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+import posixpath
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import combinations
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from unhang.check.environment.environment import Versions
+from unhang.check.environment.environment import AskedPackage, Requirements, Versions
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
-from unhang.knowledge.job.versions import VersionRow, rows_affecting, version_matches, version_numbers, version_rows
+from unhang.knowledge.job.versions import VersionRow, rows_affecting, version_rows
+from unhang.knowledge.tables import read_table
 from unhang.program.collect_program import program_in_launch
 from unhang.program.imports.folder_listing import FolderListing
-from unhang.program.imports.launch_entry import find_launch_entry, pinning_folders
-from unhang.program.imports.version_pins import VersionPin, find_version_pins
+from unhang.program.imports.import_statements import imports_of
+from unhang.program.imports.launch_entry import LaunchEntry, find_launch_entry, pinning_folders
+from unhang.program.imports.version_pins import ProjectPins, VersionPin, read_project_pins, without_login
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.program.syntax.syntax_tree import parse_file
 from unhang.sentences import Text, say
 
 NAME = "versions"
 LIMIT_S = 10.0
 PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "trl", "datasets", "lightning", "webdataset", "vllm")
 NCCL_WHEELS = ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
+_INDEX = re.compile(r"^index-url\s*[=:]\s*(\S+)", re.MULTILINE)
+TOLD = 8
+"""So many packages are named where none of them matters for stalls."""
+PASTED = 64  # characters of a command; a longer one is broken into lines that can be pasted
 
 
 @dataclass(slots=True)
@@ -45,11 +60,14 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
         if version:
             found.of[package] = version
     _assume(plan, found)
-    _asked_for(_pins(machine, plan), found)
+    project = _project(machine, plan)
+    _asked_for(project[1].counting() if project is not None else {}, found)
     _nccl_of(machine, found)
     because = None if "torch" in found.of else _no_torch(machine, found)
     how = "" if because is None else "unhang check --assume torch=2.8"
     yield Versions, InspectionResult(Versions(found.of, found.origin, found.allowed), because, how)
+    if project is not None:
+        yield Requirements, _requirements(machine, plan, *project)
 
 
 def _assume(plan: PlannedJob, found: _Found) -> None:
@@ -63,16 +81,6 @@ def _no_torch(machine: Machine, found: _Found) -> Text:
         return say("torch is not installed with unhang") if machine.site is None else say("torch is not installed")
     allowed, place = found.allowed.pop("torch")
     return say("torch is not installed, and {place} allows {allowed}", place=place, allowed=allowed)
-
-
-def _pins(machine: Machine, plan: PlannedJob) -> Mapping[str, VersionPin]:
-    """What the project of the command asks for; nothing without a command."""
-    if not plan.command:
-        return {}
-    folders = FolderListing(machine)
-    program = program_in_launch(parse_command(plan.command))
-    script = find_launch_entry(folders, program, plan.command, machine.environment).script if program else ""
-    return find_version_pins(folders, pinning_folders(folders, script, machine.asked_in or machine.folder))
 
 
 def _asked_for(pins: Mapping[str, VersionPin], found: _Found) -> None:
@@ -90,16 +98,9 @@ def _asked_for(pins: Mapping[str, VersionPin], found: _Found) -> None:
 
 
 def _may_be(row: VersionRow, pin: VersionPin) -> bool:
-    """A release that ``pin`` allows has the defect of ``row``: tried with those at the edges of both."""
-    if row.kind not in ("bad", "unverified") or not (row.introduced or row.fixed):
-        return False
-    allowed: SpecifierSet = pin.requirement.specifier
-    edges = ("0", row.introduced, *(one.version.removesuffix(".*") for one in allowed))
-    return any(
-        version_matches(row.affects, numbers) and allowed.contains(edge, prereleases=True)
-        for edge in edges
-        if edge and (numbers := version_numbers(edge))
-    )
+    """A release that ``pin`` allows has the defect of ``row``."""
+    is_defect = row.kind in ("bad", "unverified") and bool(row.introduced or row.fixed)
+    return is_defect and not pin.excludes(SpecifierSet(row.affects))
 
 
 def _nccl_of(machine: Machine, found: _Found) -> None:
@@ -115,3 +116,122 @@ def _nccl_of(machine: Machine, found: _Found) -> None:
     for row in rows_affecting("torch", torch, kinds=("fact",)):
         if row.nccl:
             found.of["nccl"], found.origin["nccl"] = row.nccl, say("ships with torch {version}", version=torch)
+
+
+# -- what the project of the launch asks for
+
+
+@cache
+def _rows() -> Mapping[str, Any]:
+    return read_table("requirements.toml")
+
+
+def _project(machine: Machine, plan: PlannedJob) -> tuple[LaunchEntry, ProjectPins] | None:
+    """Of the launch: where it starts, and what the project around its script asks for; None without a command."""
+    if not plan.command:
+        return None
+    folders = FolderListing(machine)
+    program = program_in_launch(parse_command(plan.command))
+    start = find_launch_entry(folders, program, plan.command, machine.environment)
+    where = pinning_folders(folders, start.script, machine.asked_in or machine.folder)
+    python = re.search(r"/python(3\.\d+)/", "/".join(machine.site or ()))
+    return start, read_project_pins(folders, where, python[1] if python is not None else "")
+
+
+def _requirements(
+    machine: Machine, plan: PlannedJob, start: LaunchEntry, project: ProjectPins
+) -> InspectionResult[Requirements]:
+    """What is installed against what is asked for, without extras that nobody asked for; not inside of a container, and
+    not where nothing of it is installed: that is another environment than the one the job runs in."""
+    if plan.followed is not None and plan.followed.image:
+        return InspectionResult(because=say("it depends on what {image} contains", image=plan.followed.image))
+    weights = {package: at for at, package in enumerate(_rows()["stalls"])}
+    counting = (
+        (package, [pin for pin in pins if pin.role not in ("extra", "" if package in weights else "choice")])
+        for package, pins in sorted(project.of.items(), key=lambda one: (weights.get(one[0], len(weights)), one[0]))
+    )
+    asked = {package: pins for package, pins in counting if pins}
+    versions = {
+        package: plan.assume.get(package) or machine.installed(pins[0].requirement.name) or machine.installed(package)
+        for package, pins in asked.items()
+    }
+    judged = [one for one in asked if versions[one] or any(pin.role == "needed" for pin in asked[one])]
+    of_stalls = [one for one in judged if one in weights]
+    if judged and not any(versions[one] for one in (machine.site is None and of_stalls) or judged):
+        because = say("none of the packages that {path} asks for is installed here", path=asked[judged[0]][0].path)
+        return InspectionResult(because=because, how="unhang check -- CMD, in the environment the job runs in")
+    imported = _imported(machine, start)
+    unmet = ((one, pin) for one in judged if (pin := _unmet(asked[one], versions[one])) is not None)
+    differing = tuple(_asked(package, pin, versions[package], imported) for package, pin in unmet)
+    firm = ((package, [pin for pin in pins if pin.role != "choice"]) for package, pins in asked.items())
+    pairs = ((package, *pair) for package, pins in firm for pair in combinations(pins, 2))
+    apart = (pair for pair in pairs if pair[1].excludes(pair[2].requirement.specifier))
+    contradictions = tuple((_asked(package, one), _asked(package, other)) for package, one, other in apart)
+    python = start.installed.python if machine.site is not None else sys.executable
+    url = _index(machine, python)
+    index = without_login(url)
+    first = [one for one in differing if one.stalls or one.imported] or differing[:TOLD]
+    install = _install(start.finder.folders, python, first, url if url == index else "")
+    unread = say("{paths} cannot be read", paths=", ".join(project.unread)) if project.unread else None
+    found = Requirements(python, len(judged), differing, contradictions, install, index if url != index else "")
+    return InspectionResult(found, unread)
+
+
+def _unmet(pins: Sequence[VersionPin], version: str) -> VersionPin | None:
+    """The first that ``version`` does not meet; where files contradict each other, or are for different purposes, it is
+    enough that it meets one of them."""
+    if not version:
+        needed = [pin for pin in pins if pin.role == "needed"]
+        return next((pin for pin in needed if pin.allowed), needed[0])
+    met = [pin.requirement.specifier for pin in pins if pin.allowed and pin.allows(version)]
+    for pin in pins:
+        if not pin.allows(version) and not any(pin.role == "choice" or pin.excludes(one) for one in met):
+            return pin
+    return None
+
+
+def _asked(package: str, pin: VersionPin, version: str = "", imported: Mapping[str, str] = {}) -> AskedPackage:
+    rows = _rows()
+    stalls, module = package in rows["stalls"], rows["modules"].get(package, package.replace("-", "_"))
+    name = package if stalls else pin.requirement.name
+    asked = f"{name} @ {pin.allowed}" if pin.requirement.url else f"{name}{pin.allowed}"
+    place = "" if version else imported.get(module, "")
+    where = f"{pin.path}:{pin.line}"
+    return AskedPackage(name, asked, where, version, stalls, package in rows["compiled"], module, place)
+
+
+def _imported(machine: Machine, start: LaunchEntry) -> dict[str, str]:
+    """Modules that the script imports in any case and that lead nowhere in an interpreter that is known, with the
+    place. A program that changes its own path is not judged."""
+    script, folders = start.script, start.finder.folders
+    text = (folders.read(script).found or "") if script and machine.site is not None else ""
+    program = parse_file(text)
+    if isinstance(program, str) or "sys.path" in text:
+        return {}
+    lines = {node.lineno for node in program.tree.body if isinstance(node, ast.Import | ast.ImportFrom)}
+    needed = (one for one in imports_of(program.tree, text) if one.line in lines and not (one.optional or one.instead))
+    place = folders.shown_as_asked(script)
+    lost = (one for one in needed if one.package and start.finder.find(one.package) is None)
+    return {one.package: f"{place}:{one.line}" for one in lost}
+
+
+def _install(folders: FolderListing, python: str, asked: Sequence[AskedPackage], index: str) -> str:
+    """The command that installs it from ``index`` (empty: as pip is set), for ``python`` in any case."""
+    places = folders.machine.environment.get("PATH", "").split(":")
+    first = next((place for place in places if place and folders.is_file(f"{place}/pip")), "")
+    words = ["pip"] if first in ("", posixpath.dirname(python)) else [python, "-m", "pip"]
+    builds = {one.asked.partition("+")[2].partition(",")[0] for one in asked if one.name == "torch"} - {""}
+    wheels = [f"--extra-index-url={_rows()['wheels'].format(build=build)}" for build in builds]
+    line = shlex.join([*words, "install", *(["-i", index] if index else []), *wheels])
+    parts = [line, *(f"'{one.asked}'" for one in asked)]
+    return (" " if sum(map(len, parts)) < PASTED else " \\\n    ").join(parts)
+
+
+def _index(machine: Machine, python: str) -> str:
+    """What pip is set to: by a variable, else by the first of its files that names one; empty where nothing does."""
+    told, prefix = machine.environment, posixpath.dirname(posixpath.dirname(python))
+    home = told.get("HOME", "")
+    user = (f"{told.get('XDG_CONFIG_HOME') or f'{home}/.config'}/pip/pip.conf", f"{home}/.pip/pip.conf")
+    files = (told.get("PIP_CONFIG_FILE"), f"{prefix}/pip.conf", *user, "/etc/xdg/pip/pip.conf", "/etc/pip.conf")
+    named = (found[1] for path in files if path and (found := _INDEX.search(machine.text(path))))
+    return told.get("PIP_INDEX_URL") or next(named, "")

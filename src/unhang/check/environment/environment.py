@@ -42,6 +42,36 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedPackage:
+    """What a project asks for (``trl==0.16.0``), and where (``setup.py:3``). ``installed``: empty where it is absent;
+    ``stalls``: its release often decides whether a job stalls; ``compiled``: it may be compiled here when it is
+    installed; ``imported``: where the script imports ``module`` in any case, which is not there."""
+
+    name: str
+    asked: str
+    place: str
+    installed: str = ""
+    stalls: bool = False
+    compiled: bool = False
+    module: str = ""
+    imported: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """``count`` packages that the project of the launch asks for, against what is installed for ``python``.
+    ``contradictions``: of a package, two requirements that no release meets. ``install``: the command that
+    makes it so; ``index``: where pip gets packages if that needs a password, which is left out."""
+
+    python: str
+    count: int
+    differing: tuple[AskedPackage, ...] = ()
+    contradictions: tuple[tuple[AskedPackage, AskedPackage], ...] = ()
+    install: str = ""
+    index: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Timer:
     """One limit. ``kind``: ``collective`` (the watchdog's), ``first steps`` and ``later steps`` (where they differ),
     ``heartbeat``, ``start`` (rendezvous and store), ``scheduler`` (what is left), ``shutdown``.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.check.devices.devices import Cards, NcclLibraries, NvidiaDriver, TorchCudaBuild
+from unhang.check.devices.devices import Cards, CudaCompiler, NcclLibraries, NvidiaDriver, TorchCudaBuild
+from unhang.check.environment.environment import Requirements
 from unhang.check.risks.risk import Answer, Risk, RiskRows
 from unhang.findings import Evidence, Finding, Grade, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.versions import VersionRow, version_matches, version_numbers, version_rows
+from unhang.program.launch.launch import Configuration
+from unhang.program.program_source import ProgramSource
+from unhang.sentences import Text
 
 ROWS = RiskRows("driver")
 
@@ -55,6 +59,38 @@ def _too_old(version: str, torch: TorchCudaBuild, row: VersionRow, compat: str) 
         because=tuple(because),
         evidence=(Evidence(Source("/proc/driver/nvidia/version"), version), Evidence(Source(torch.how), row.source)),
     )
+
+
+def device_compiler(here: NodeInspection) -> Iterator[Answer]:
+    """Extensions are all that nvcc compiles: one of another CUDA than torch's matters where this launch has some."""
+    compiler, built = here.result(CudaCompiler), here.found(TorchCudaBuild)
+    if built is None or not built.cuda:
+        return
+    yield from ROWS.gap("nvcc", compiler)
+    if compiler.found is None:
+        return
+    values = {"path": compiler.found.path, "nvcc": compiler.found.cuda, "cuda": built.cuda}
+    major = built.cuda.partition(".")[0]
+    if compiler.found.cuda.partition(".")[0] == major:
+        yield ROWS.fine("nvcc", **values)
+    elif compiled := tuple(_compiled(here)):
+        yield ROWS.risk("nvcc", {**values, "major": major}, because=compiled)
+    else:
+        yield ROWS.fine("nvcc-unused", **values) if here.found(Requirements) else ROWS.fine("nvcc-other", **values)
+
+
+def _compiled(here: NodeInspection) -> Iterator[Text]:
+    """What of this launch compiles: DeepSpeed's optimizers at its start, the program itself, packages not there yet."""
+    for file in (here.found(Configuration) or Configuration()).of("deepspeed"):
+        offload = file.get("zero_optimization.offload_optimizer.device", "none")
+        if offload not in ("none", None) or file.get("optimizer.type"):
+            yield ROWS.words("deepspeed-compiles", path=file.path)
+    for source in (here.found(ProgramSource) or ProgramSource()).whole:
+        if "cpp_extension" in source.text:
+            yield ROWS.words("program-compiles", path=source.path)
+    for package in (here.found(Requirements) or Requirements("", 0)).differing:
+        if package.compiled and not package.installed:
+            yield ROWS.words("package-compiles", package=package.name, place=package.place)
 
 
 def _drivers_differ(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
@@ -106,5 +142,6 @@ def _nccl_differs(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
 
 RISKS = (
     Risk("device_driver", "driver", device_driver, _drivers_differ),
+    Risk("device_compiler", "driver", device_compiler),
     Risk("device_two_nccl", "driver", device_two_nccl, _nccl_differs),
 )

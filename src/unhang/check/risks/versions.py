@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
-from unhang.check.environment.environment import Versions
+from unhang.check.environment.environment import AskedPackage, Requirements, Versions
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
-from unhang.findings import Evidence, Remedy, Severity, Source
+from unhang.findings import Evidence, PassedCheck, Remedy, Severity, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.versions import (
     VersionRow,
@@ -17,11 +18,11 @@ from unhang.knowledge.job.versions import (
     rows_fixed_in,
     version_numbers,
 )
-from unhang.sentences import Text
+from unhang.sentences import Text, first_names
 
 ROWS = RiskRows("versions")
 TOLD = 4
-"""So many defects of a range are told in words; the rest are counted."""
+"""So many defects of a range, or packages, are told in words; the rest are counted."""
 
 
 def version_known(here: NodeInspection) -> Iterator[Answer]:
@@ -30,8 +31,11 @@ def version_known(here: NodeInspection) -> Iterator[Answer]:
     yield from ROWS.gap("version-of-torch", result)
     if result.found is None:
         return
+    asked = here.found(Requirements)
+    unlike = {one.name for one in asked.differing} if asked is not None else set()
     for package, version in sorted(result.found.of.items()):
-        yield from _of_package(package, version, _release(result.found, package, version))
+        answers = _of_package(package, version, _release(result.found, package, version))
+        yield from (one for one in answers if package not in unlike or not isinstance(one, PassedCheck))
     for package, (allowed, place) in sorted(result.found.allowed.items()):
         because = ROWS.words("several-allowed", place=place, allowed=allowed)
         how = f"unhang check --assume {package}=VERSION"
@@ -95,4 +99,39 @@ def _change(title: Text, workaround: str) -> Remedy:
     return ROWS.remedy("another-release", {"title": title}, change=change)
 
 
-RISKS = asked_of_a_node("versions", version_known)
+def version_asked_for(here: NodeInspection) -> Iterator[Answer]:
+    """What the project asks for and the environment does not have; files of the project that contradict each other."""
+    if Requirements not in here.results:
+        return
+    yield from ROWS.gap("requirements", here.result(Requirements))
+    asked = here.found(Requirements)
+    if asked is None:
+        return
+    missing = [one for one in asked.differing if one.imported]
+    for one in missing:
+        values = {"place": one.imported, "module": one.module, "where": one.place, "asked": one.asked}
+        yield ROWS.risk("import-missing", {**values, "command": asked.install})
+    others = [one for one in asked.differing if one not in missing]
+    if others:
+        yield _not_as_asked(asked, others)
+    elif asked.count and not missing:
+        yield ROWS.fine("as-asked", count=asked.count)
+    for one, other in asked.contradictions[:1]:
+        values = {"one": one.asked, "place": one.place, "other": other.asked, "where": other.place}
+        names = dict.fromkeys(pair[0].name for pair in asked.contradictions if pair[0].name != one.name)
+        more = first_names(list(names), TOLD)
+        yield ROWS.risk("contradiction", values, because=(ROWS.words("contradict-too", names=more),) if more else ())
+
+
+def _not_as_asked(asked: Requirements, differing: Sequence[AskedPackage]) -> Answer:
+    heavy, rest = [one for one in differing if one.stalls], [one.name for one in differing if not one.stalls]
+    because = [ROWS.words("other-release" if one.installed else "not-there", **asdict(one)) for one in heavy]
+    because += [ROWS.words("rest", count=len(rest), names=first_names(rest, TOLD))] if rest else []
+    because += [ROWS.words("of-python", python=asked.python)]
+    because += [ROWS.words("index", index=asked.index)] if asked.index else []
+    names = first_names([one.name for one in differing], TOLD)
+    values = {"place": differing[0].place, "names": names, "command": asked.install}
+    return ROWS.risk("not-as-asked", values, because=tuple(because))
+
+
+RISKS = asked_of_a_node("versions", version_known, version_asked_for)

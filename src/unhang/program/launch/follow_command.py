@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from unhang.findings import Source
@@ -296,6 +296,7 @@ def _unwrapped(
 ) -> list[str]:
     """The words behind ``wrapper``, whose options ``state`` takes in."""
     name, (options, rest) = posixpath.basename(words[0]), unwrap(wrapper, words)
+    _enter_environment(session, state, words, dict(options), source or _TYPED)
     if wrapper.apart and not state.image:
         state.image = f"{wrapper.apart}: {rest[0]}" if wrapper.words and rest else wrapper.apart
     if wrapper.outer and not rest:
@@ -314,6 +315,21 @@ def _unwrapped(
         told = {plain_name(option): session.parts.as_written(value) for option, value in options}
         state.outer = (*state.outer, OuterLauncher(name, told))
     return rest[wrapper.words :]
+
+
+def _enter_environment(
+    session: FollowSession, state: ShellState, words: list[str], told: Mapping[str, str], source: Source
+) -> None:
+    """``conda run -n x``, ``uv run``: programs of that environment come first; uv may make its ``.venv`` later."""
+    name, wanted = posixpath.basename(words[0]), told.get("-n") or told.get("--name")
+    base = posixpath.dirname(posixpath.dirname(str(state.value("CONDA_EXE") or words[0])))
+    place = told.get("-p") or told.get("--prefix") or (f"{base}/envs/{wanted}" if wanted else "")
+    place = ".venv" if name == "uv" else place if name in ("conda", "mamba", "micromamba") else ""
+    prefix = session.absolute(state.place(place))
+    if place and (session.is_folder(prefix) or name != "uv"):
+        state.unset("VIRTUAL_ENV")
+        state.assign("PATH", f"{prefix}/bin:{state.value('PATH') or ''}", source, export=True)
+        state.assign("VIRTUAL_ENV" if name == "uv" else "CONDA_PREFIX", prefix, source, export=True)
 
 
 def _inside(state: ShellState, folder: str, mounts: list[str]) -> None:
