@@ -242,6 +242,14 @@ def test_the_trainer_and_accelerate_ask_for_zero() -> None:
         ("distributed_type: MULTI_GPU\nnum_processes: 2\ngpu_ids: '3'\n", "", "a single GPU in gpu_ids"),
         ("distributed_type: MULTI_GPU\nnum_processes: 2\ngpu_ids: 2,3\n", "", ""),
         (
+            "distributed_type: MULTI_GPU\nnum_processes: 4\ngpu_ids: 2,3\n",
+            "",
+            "4 processes, but only 2 GPUs in gpu_ids",
+        ),
+        ("distributed_type: MULTI_GPU\nnum_processes: 4\ngpu_ids: all\n", "", ""),
+        ("distributed_type: MULTI_GPU\nnum_processes: 4\nmixed_precision: no\n", "", "unquoted no as false"),
+        ("distributed_type: MULTI_GPU\nnum_processes: 4\nmixed_precision: 'no'\n", "", ""),
+        (
             "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  zero_stage: 4\n",
             "",
             "zero_stage cannot be 4",

@@ -109,6 +109,12 @@ def configuration_files(here: NodeInspection) -> Iterator[Answer]:
             if constraint.kind == file.kind and counts and (not constraint.beside or constraint.beside in kinds):
                 yield from _together(job, file, constraint)
                 yield from _unknown(job, file, constraint)
+        cards = [one for one in str(file.get("gpu_ids", "all")).split(",") if one.strip() and file.kind == "accelerate"]
+        if cards and "all" not in cards and (job.launch.processes or 0) > len(cards) > 1:
+            values = {"path": file.path, "cards": len(cards), "count": job.launch.processes}
+            yield ROWS.risk(
+                "too-few-cards", values, evidence=(Evidence(Source(file.path), f"gpu_ids: {file.get('gpu_ids')}"),)
+            )
         if file.kind == "deepspeed":
             yield from _against_arguments(job, file)
 
