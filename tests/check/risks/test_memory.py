@@ -84,6 +84,7 @@ def test_what_others_hold_on_the_card_is_not_free(tmp_path: Path) -> None:
         (f"from peft import get_peft_model\n{TRAINER}", "", False),
         (f"fully_shard(model)\n{TRAINER}", "", True),  # each of the two cards holds half of it
         (TRAINER, "--use_peft true", False),
+        (TRAINER, "--use_peft true --bf16 false", False),  # a library may load the model in 16 bits all the same
         (TRAINER, "--optim sgd", True),
         (TRAINER, "--fsdp full_shard", True),
         ("print(model.generate())\n", "", False),  # it may train nothing

@@ -232,19 +232,22 @@ def memory_of_a_rank(here: NodeInspection) -> Iterator[Answer]:
     cards = [card for card in chosen.cards if card.memory] if chosen is not None else []
     if not launch.program or not cards:
         return
-    size, unclear = result.found, _unclear(here, launch)
-    if size is None or unclear is not None:
-        yield ROWS.could_not("memory", unclear or result.because or ROWS.words("no-model"), result.how)
-        return
-    setups = training_setups(here, size, len(cards))
-    card = min(cards, key=lambda one: one.memory - one.used)
+    if result.found is None:
+        yield ROWS.could_not("memory", result.because or ROWS.words("no-model"), result.how)
+    elif (unclear := _unclear(here, launch)) is not None:
+        yield ROWS.could_not("memory", unclear)
+    else:
+        card = min(cards, key=lambda one: one.memory - one.used)
+        yield _fit(result.found, training_setups(here, result.found, len(cards)), card)
+
+
+def _fit(size: ModelSize, setups: Setups, card: Card) -> Answer:
     free, needed = (card.memory - card.used) / GIB, _low_and_high(size, setups)
     values = {**needed, "card": card.index, "free": free, "path": size.path, "count": size.parameters / 1e9}
     if needed["low"] <= free:
-        yield ROWS.fine("memory", **values)
-        return
+        return ROWS.fine("memory", **values)
     values |= memory_needed(size, setups[0])
-    yield ROWS.risk("memory", values, evidence=(size.named,), remedies=_ways_to_fit(size, setups, free))
+    return ROWS.risk("memory", values, evidence=(size.named,), remedies=_ways_to_fit(size, setups, free))
 
 
 def _unclear(here: NodeInspection, launch: Launch) -> Text | None:
