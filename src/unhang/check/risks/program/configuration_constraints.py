@@ -90,7 +90,7 @@ class _Job:
 
 
 def configuration_files(here: NodeInspection) -> Iterator[Answer]:
-    """Files that are named and cannot be read, rules that they break, and where the Trainer's arguments differ."""
+    """Files that are named and cannot be read, what they hold that does not exist, and where the arguments differ."""
     job = _Job(here)
     for one in job.unread:
         row = role_of(one.role)
@@ -112,9 +112,8 @@ def configuration_files(here: NodeInspection) -> Iterator[Answer]:
         cards = [one for one in str(file.get("gpu_ids", "all")).split(",") if one.strip() and file.kind == "accelerate"]
         if cards and "all" not in cards and (job.launch.processes or 0) > len(cards) > 1:
             values = {"path": file.path, "cards": len(cards), "count": job.launch.processes}
-            yield ROWS.risk(
-                "too-few-cards", values, evidence=(Evidence(Source(file.path), f"gpu_ids: {file.get('gpu_ids')}"),)
-            )
+            shown = Evidence(Source(file.path), f"gpu_ids: {file.get('gpu_ids')}")
+            yield ROWS.risk("too-few-cards", values, evidence=(shown,))
         if file.kind == "deepspeed":
             yield from _against_arguments(job, file)
 
@@ -149,16 +148,15 @@ def _unknown(job: _Job, file: ConfigFile, row: _Constraint) -> Iterator[Answer]:
     """Keys and values that the library does not know."""
     for at in row.at:
         held = file.get(at) if at else file.tree
-        for key in held if row.keys and isinstance(held, Mapping) else ():
+        table = held if row.keys and isinstance(held, Mapping) else {}
+        for key in (key for key in table if key not in row.keys):
             alike = difflib.get_close_matches(str(key), row.keys, 1) if str(key)[:1].isalpha() else ()  # "_comment"
-            near = next(iter(alike), "")
-            change = ROWS.words("write", near=near) if near else ROWS.words("remove", key=key)
+            change = ROWS.words("write", near=alike[0]) if alike else ROWS.words("remove", key=key)
             values = {"path": file.path, "key": f"{at}.{key}".lstrip("."), "change": change, "error": row.error}
             raises = bool(_raises(job, row))
-            severity = None if raises or near else Severity.NOTE
-            shown = (Evidence(Source(file.path), f"{values['key']}: {held[key]}"),)
-            if key not in row.keys:
-                yield ROWS.risk("key" if raises else "key-ignored", values, severity=severity, evidence=shown)
+            severity = None if raises or alike else Severity.NOTE
+            shown = (Evidence(Source(file.path), f"{values['key']}: {table[key]}"),)
+            yield ROWS.risk("key" if raises else "key-ignored", values, severity=severity, evidence=shown)
         known = {"auto", *(value.lower() for value in row.values)}
         for word in str(held).split() if row.values and isinstance(held, str | int | float) else ():
             values = {"path": file.path, "key": at, "value": word, "error": row.error, "fits": ", ".join(row.values)}
