@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,56 @@ def template_folders() -> tuple[Path, ...]:
     """Folders of the packages whose templates the catalogues hold: this one, and those beside it that are installed."""
     specs = (find_spec(name) for name in ("unhang", "unhang_compare", "unhang_lab", "unhang_ramp", "unhang_reshard"))
     return tuple(Path(spec.origin).parent for spec in specs if spec is not None and spec.origin is not None)
+
+
+OF_ERRORS = {
+    *("UnhangError", "UsageError", "EvidenceError", "DumpError", "ArchiveError", "HistoryError", "MissingExtra"),
+    *("Unread", "_unavailable", "_refuse", "note"),
+}
+"""Calls that are given an error, why something was not read, or a note, in English."""
+ENGLISH_ONLY = {"guards", "integrations"}
+"""What they raise is read in the program that calls them, beside its own traceback."""
+
+
+def error_templates() -> set[str]:
+    """Templates of errors, of what helps then, of reasons and notes: those a command may print."""
+    found: set[str] = set()
+    for folder in template_folders():
+        for path in sorted(folder.rglob("*.py")):
+            if not ENGLISH_ONLY.intersection(path.relative_to(folder).parts):
+                found.update(error_templates_in(ast.parse(path.read_text("utf-8"))))
+    return found
+
+
+def error_templates_in(tree: ast.Module) -> Iterator[str]:
+    """The same of one module: literals and f-strings of several words, their places numbered."""
+    named = {target.id: node.value for node in tree.body for target in _targets(node) if isinstance(target, ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _last_name(node.func) in OF_ERRORS:
+            given = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "next_step")]
+            for one in given:
+                for branch in (one.body, one.orelse) if isinstance(one, ast.IfExp) else (one,):
+                    template = numbered_template(named.get(getattr(branch, "id", ""), branch))
+                    if re.search(r"[a-z] ", template):
+                        yield template
+
+
+def _targets(node: ast.stmt) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else []
+
+
+def _last_name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else _name(function)
+
+
+def numbered_template(node: ast.AST) -> str:
+    """The text of a literal, as ``str.format`` reads it, with ``{1}`` for the first place of an f-string; else empty."""
+    if isinstance(node, ast.JoinedStr):
+        numbers = count(1)
+        parts = (part if isinstance(part, ast.Constant) else f"{{{next(numbers)}}}" for part in node.values)
+        return "".join(part if isinstance(part, str) else numbered_template(part) for part in parts)
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def missing_templates(lang: str) -> tuple[str, ...]:

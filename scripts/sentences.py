@@ -17,14 +17,14 @@ from typing import Any
 
 import tomli
 
-from scripts.catalogue import help_texts, template_folders
+from scripts.catalogue import error_templates_in, help_texts, numbered_template, template_folders
 from unhang.knowledge.tables import read_text, toml_files
-from unhang.report.language import catalogue
+from unhang.report.language import LOCALE_ROOT, catalogue, error_catalogue
 
 HEAD = """# Every sentence a user can see
 
 `{name}` is filled in. Rows stand in `src/unhang/knowledge/`, the Chinese of code stands in `src/unhang/report/locale/`.
-What has no Chinese is shown in English only: errors, what guards raise.
+What has no Chinese is shown in English only: what guards raise, and mistakes in our own rows.
 """
 MARKS = Path(__file__).with_name("sentences_read.txt")
 """A mark a line for each pair of an English and a Chinese sentence that somebody read."""
@@ -61,27 +61,31 @@ def _own_name(row: Any) -> str:
 
 def of_code() -> Iterator[tuple[str, list[Row]]]:
     """Of each module what it says and raises."""
-    chinese = catalogue("zh")
+    chinese, errors = catalogue("zh"), error_catalogue("zh")
     for folder in template_folders():
         for path in sorted(folder.rglob("*.py")):
-            rows = list(dict.fromkeys(_of_module(ast.parse(path.read_text(encoding="utf-8")), chinese)))
+            rows = list(dict.fromkeys(_of_module(ast.parse(path.read_text(encoding="utf-8")), chinese, errors)))
             if rows:
                 yield path.relative_to(folder.parent).as_posix().removeprefix("unhang/"), rows
 
 
 def of_help() -> Iterator[tuple[str, list[Row]]]:
-    """The help of all commands."""
+    """The help of all commands, and what their parser and the system say."""
     chinese = catalogue("zh")
     yield "help", [("help", text, chinese.get(text, "")) for text in dict.fromkeys(help_texts())]
+    others = tomli.loads((LOCALE_ROOT / "errors" / "zh.toml").read_text(encoding="utf-8"))["others"]
+    yield "errors of others", [("says", english, said) for english, said in others.items()]
 
 
-def _of_module(tree: ast.Module, chinese: Any) -> Iterator[Row]:
+def _of_module(tree: ast.Module, chinese: Any, errors: Any) -> Iterator[Row]:
+    yield from (("raises", template, errors[template]) for template in error_templates_in(tree) if template in errors)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say" and node.args:
             template = _literal(node.args[0])
             yield "says", template, chinese.get(template, "")
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
-            yield "raises", _literal(node.exc.args[0]), ""
+            if numbered_template(node.exc.args[0]) not in errors:
+                yield "raises", _literal(node.exc.args[0]), ""
 
 
 def _literal(node: ast.expr) -> str:

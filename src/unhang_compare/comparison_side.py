@@ -102,7 +102,7 @@ def _traces(name: str, files: list[Path], seen: Seen) -> ComparisonSide:
         side.world_size = found.world_size or side.world_size
         by_rank[found.rank].append(found)
     if not by_rank:
-        reasons = "; ".join(f"{item.source.path} {item.reason}" for item in side.unread[:3])
+        reasons = "; ".join(f"{item.source.path}: {item.reason}" for item in side.unread[:3])
         if not reasons:
             raise UsageError(
                 f"{name} contains neither a run of unhang run nor a torch.profiler trace",

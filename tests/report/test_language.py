@@ -118,6 +118,41 @@ def test_a_broken_catalogue_is_our_mistake_in_one_sentence(tmp_path: Path, conte
         language.catalogue("yy", tmp_path)
 
 
+def test_every_error_reason_and_note_is_translated_and_nothing_else() -> None:
+    needed = catalogue.error_templates()
+    for lang in language.languages()[1:]:
+        held = language.error_catalogue(lang)
+        others = tomli.loads((language.LOCALE_ROOT / "errors" / f"{lang}.toml").read_text("utf-8"))["others"]
+        assert sorted(needed - held.keys()) == [], "translate it in report/locale/errors"
+        assert sorted(held.keys() - others.keys() - needed) == [], "nothing says it"
+
+
+def test_an_error_is_recognised_with_its_values_and_keeps_commands_and_names() -> None:
+    kept = re.compile(r"\b[A-Z]+(?:_[A-Z0-9]+)+\b|--[a-z][a-z-]+")
+    values = ["", *(f"<{number}>" for number in range(1, 6))]
+    for lang in language.languages()[1:]:
+        for template, translation in language.error_catalogue(lang).items():
+            assert set(kept.findall(template)) <= set(kept.findall(translation)), template
+            assert language.placeholders(translation) <= language.placeholders(template), template
+            if any(map(str.isalpha, translation)):
+                said = language.translate_error(template.format(*values), lang)
+                assert said == translation.format(*values), template
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("a.png: is an image, which holds no evidence; b: does not exist", "a.png：是图片，里面没有证据；b：不存在"),
+        ("cannot write the evidence to /x (Permission denied)", "证据无法写入 /x（没有权限）"),
+        ("KeyError: nobody knows; that", "KeyError: nobody knows; that"),
+        ("no sentence of ours", "no sentence of ours"),
+    ],
+)
+def test_an_error_is_said_as_far_as_it_is_known(english: str, chinese: str) -> None:
+    assert language.translate_error(english, "zh") == chinese
+    assert language.translate_error(english, "en") == english
+
+
 def test_the_argument_wins_over_the_locale(tmp_path: Path) -> None:
     (tmp_path / "zh.toml").write_text("[texts]\n", "utf-8")
     assert language.resolve_language("en", {"LANG": "zh_CN.UTF-8"}, tmp_path) == "en"

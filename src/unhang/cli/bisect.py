@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unhang.cli.options import Format, Language, Redact
+from unhang.cli.output.notes import note
 
 if TYPE_CHECKING:
     from unhang.check.bisect.bisect import BisectResult, BisectTrial
@@ -47,7 +47,7 @@ def bisect(
 
     search = _search(tuple(command or ()), limit, total)
     if search is None:
-        print("unhang: rank 0 prints the answer", file=sys.stderr)
+        note("rank 0 prints the answer")
         raise typer.Exit(0)
     verdict = verdict_of(search, platform.node())
     print_check_verdict(verdict, form, lang, redact=redact)
@@ -94,4 +94,5 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Bise
 def _tell(trial: BisectTrial) -> None:
     from unhang.check.bisect.bisect_verdict import settings_text
 
-    print(f"unhang: {settings_text(trial)}: {'works' if trial.works else 'does not help'}", file=sys.stderr, flush=True)
+    text = settings_text(trial)
+    note(f"{text}: works" if trial.works else f"{text}: does not help")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhang.cli.options import Format, Language, Patch, Redact
+from unhang.cli.output.notes import note
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def check(
 
         together = gather_inspections(task, situations[0], folder, wait + (dry_run_limit if dry_run else 0.0))
         if together is None:
-            print("unhang: rank 0 prints the answer", file=sys.stderr)
+            note("rank 0 prints the answer")
             raise typer.Exit(0)
         situations, gaps = together[0], (*gaps, *together[1])
     verdict = judge(situations, [check.name for check in checks], gaps, form=block.value if block else "")
@@ -135,7 +136,7 @@ def _after_dry_run(here: NodeInspection, plan: PlannedJob, limit_s: float) -> No
             "--dry-run needs the command to run", next_step="unhang check --dry-run -- torchrun … train.py"
         )
     if sys.stderr.isatty():
-        print(f"running the command up to its first step (at most {limit_s:.0f} s) …", file=sys.stderr)
+        note(f"running the command up to its first step (at most {limit_s:.0f} s) …", lead="")
     return replace(here, results={**here.results, DryRun: InspectionResult(dry_run(plan.command, limit_s))})
 
 

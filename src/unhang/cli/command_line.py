@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution, entry_points, version
 from types import ModuleType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -18,6 +18,11 @@ from unhang.cli import settings
 from unhang.cli.options import Language, current_name, with_common_options
 from unhang.cli.output.answer import PATCH_ENDINGS
 from unhang.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from typer._click.core import Command as _Command  # both classes of the parser are one
+else:
+    _Command = object
 
 _LAB_FOLDER = "packages/unhang-lab"
 _LAB_RELEASE = f"unhang-lab=={__version__}"
@@ -35,12 +40,12 @@ WORDS_OF_HELP = {
 """The parser's own words, by their name in ``typer.rich_utils``."""
 
 
-class _Conventions:
+class _Conventions(_Command):
     """What a command line of ours does that the parser does not by itself."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Without the type of what its name explains: help says ``--redact``, and not ``--redact <bool>``."""
-        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        found: list[Any] = super().get_params(ctx)
         for param in found:
             if param.param_type_name == "argument" or param.is_flag:
                 param.display_type_rich = _no_type
@@ -50,9 +55,9 @@ class _Conventions:
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Help has the language that is asked for before or behind ``--help``."""
         if {"-h", "--help"}.intersection(args):
-            asked = self.make_parser(ctx).parse_args(list(args))[0].get("lang")  # type: ignore[attr-defined]
+            asked = self.make_parser(ctx).parse_args(list(args))[0].get("lang")
             ctx.meta[_LANGUAGE] = asked or ctx.meta.get(_LANGUAGE)
-        words: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        words: list[str] = super().parse_args(ctx, args)
         return words
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
@@ -62,25 +67,25 @@ class _Conventions:
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """``unhang compare [OPTIONS] A [B]``: arguments as they are called."""
-        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
+        pieces: list[str] = super().collect_usage_pieces(ctx)
         names = [param.metavar for param in self.get_params(ctx) if param.param_type_name == "argument"]
         return [pieces[0], *names] if names and all(names) else pieces
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """In the user's language, with examples at the end."""
         _translate_help(self, ctx)
-        super().format_help(ctx, formatter)  # type: ignore[misc]
-        examples = [f"  {line.strip()}\n" for line in _parts(self.callback)[1] if line.strip()]  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+        examples = [f"  {line.strip()}\n" for line in _parts(self.callback)[1] if line.strip()]
         formatter.write("".join([_said(ctx, "Examples:"), "\n", *examples] if examples else []))
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """With the defaults that files and variables set; a wrong one says where it stands."""
         verb = " ".join(filter(None, (parent and parent.command_path, info_name))).partition(" ")[2].replace(" ", "-")
-        names = {name.lstrip("-"): param for param in self.params for name in param.opts if name.startswith("--")}  # type: ignore[attr-defined]
+        names = {name.lstrip("-"): param for param in self.params for name in param.opts if name.startswith("--")}
         known = {} if extra.get("resilient_parsing") else settings.defaults_of(verb, names)
         extra["default_map"] = {names[option].name: _value(names[option], one.value) for option, one in known.items()}
         try:
-            return super().make_context(info_name, args, parent, **extra)  # type: ignore[misc]
+            return super().make_context(info_name, args, parent, **extra)
         except typer.BadParameter as error:
             origin = next((one.origin for option, one in known.items() if names[option] is error.param), None)
             error.message += f" (it is set by {origin})" if origin else ""

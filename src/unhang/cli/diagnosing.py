@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unhang.cli.output.notes import note
+
 if TYPE_CHECKING:
     from unhang.cli.output.verdict_output import VerdictOutput
     from unhang.diagnosis.diagnose import JobVerdict
@@ -123,7 +125,7 @@ def _read(paths: Sequence[str]) -> EvidenceSet:
     from unhang.evidence.inputs import read_evidence
 
     if "-" in paths and sys.stdin.isatty():
-        print("paste the log, then press Ctrl-D", file=sys.stderr)
+        note("paste the log, then press Ctrl-D", lead="")
     with ReadingBar() as bar:
         return read_evidence(paths, progress=bar.tell)
 
@@ -138,9 +140,9 @@ def _checkpoints(folders: Sequence[Path], evidence: EvidenceSet) -> tuple[Checkp
             raise UsageError(f"{folder} does not exist", next_step="give --checkpoints the folder the job saves into")
     found = CheckpointSearch(folders, world_size=build_facts(evidence).world_size).found(LIMIT_S)
     if found is None:
-        print(f"unhang: {folders[0]} did not answer within {LIMIT_S:.0f} s; checkpoints: not checked", file=sys.stderr)
+        note(f"{folders[0]} did not answer within {LIMIT_S:.0f} s; checkpoints: not checked")
     elif not found:
-        print(f"unhang: no checkpoint of a known layout in {folders[0]}", file=sys.stderr)
+        note(f"no checkpoint of a known layout in {folders[0]}")
     return found or ()
 
 
@@ -180,4 +182,4 @@ def _save_case(folder: Path, paths: Sequence[str], evidence: EvidenceSet, found:
     from unhang.report.saved_case import save_case
 
     written = save_case(folder, paths, evidence, found)
-    print(f"case written to {folder} ({written} redacted files); review it before you share it", file=sys.stderr)
+    note(f"case written to {folder} ({written} redacted files); review it before you share it", lead="")

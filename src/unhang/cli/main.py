@@ -14,12 +14,11 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, cast
 
 from unhang.cli import settings
+from unhang.cli.output.notes import in_language, note, speak_as_asked
 from unhang.errors import UnhangError, UsageError
 from unhang.report.layout.terminal import clean_streams
-from unhang.report.printable import one_line
 
 PARSERLESS_VERBS = {"diagnose": "diagnosing", "explain": "explaining"}
 """Modules that do the work of a verb for words that need no parser: loading one takes longer than that."""
@@ -55,6 +54,7 @@ def _reopen_closed_streams() -> None:
 def _run(words: list[str]) -> int:
     try:
         words = _as_meant(words)
+        speak_as_asked(words, settings.language_of)
         if words and words[0] in _KEEPING_VERBS:
             _reduce_garbage_collection()
         _refuse_empty(words)
@@ -66,10 +66,10 @@ def _run(words: list[str]) -> int:
     except BrokenPipeError:
         return _close_broken_pipe()
     except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
+        note("Stopped.", lead="")
         return 130
     except MemoryError:
-        print("unhang: not enough memory to read this; pass fewer files at a time", file=sys.stderr)
+        note("not enough memory to read this; pass fewer files at a time")
         return 2
     except Exception as error:  # noqa: BLE001 - the process edge: everything else is our own mistake
         return _report_bug(error, debug="--debug" in words)
@@ -137,23 +137,27 @@ def _refuse_empty(words: list[str]) -> None:
 
 
 def _report_error(error: UnhangError) -> int:
-    print(f"unhang: {one_line(str(error))}", file=sys.stderr)  # names in it are of files: none begins a line of ours
+    settings.are_there()  # a file may name the language
+    note(str(error))
     if error.next_step:
-        print(f"  next: {one_line(error.next_step)}", file=sys.stderr)
+        note(error.next_step, lead=f"  {in_language('next: ')}")
     return 2
 
 
 def _report_bug(error: Exception, *, debug: bool) -> int:
     show = getattr(error, "show", None)
     if callable(show):  # a usage error of the argument parser, which knows how to show itself
-        cast("Any", show)(file=sys.stderr)
+        shown = io.StringIO()
+        show(file=shown)
+        for line in shown.getvalue().splitlines():
+            note(line, lead="")
         return 2
     if debug:
         import traceback  # loads a reader of source files
 
         traceback.print_exception(error)
-    print(f"unhang: internal error ({type(error).__name__}: {one_line(str(error))})", file=sys.stderr)
-    print("  next: run it again with --debug and report the output", file=sys.stderr)
+    note(f"internal error ({type(error).__name__}: {error})")
+    note("run it again with --debug and report the output", lead=f"  {in_language('next: ')}")
     return 2
 
 

@@ -9,7 +9,6 @@ import enum
 import functools
 import inspect
 import io
-import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
@@ -19,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from unhang.cli.output.answer import use_color, write_private
+from unhang.cli.output.notes import note
 from unhang.errors import UnhangError
 from unhang.report.layout.terminal import CleanStream
 
@@ -140,6 +140,6 @@ def _answer_in(path: Path) -> Iterator[None]:
             left = ending
     if text.getvalue():
         write_private(path, text.getvalue())
-        print(f"written to {path}", file=sys.stderr)
+        note(f"written to {path}", lead="")
     if left is not None:
         raise left

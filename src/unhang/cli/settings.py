@@ -8,12 +8,13 @@ write its file: it may say how an answer looks and how long to wait, and nothing
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from unhang.cli.output.notes import note
 
 RESERVED = frozenset(
     f"UNHANG_{name}"
@@ -74,6 +75,14 @@ def defaults_of(verb: str, options: Collection[str]) -> dict[str, Default]:
     return found
 
 
+def language_of(verb: str) -> str | None:
+    """The default of ``--lang``, that of ``verb`` first; of a file, as soon as all are read."""
+    files = _files() if _files.cache_info().currsize else ()
+    stated = [value for file in files for _, option, value in (*_stated(file, verb),)[::-1] if option == "lang"]
+    named = map(os.environ.get, (f"UNHANG_{verb}_LANG".upper(), "UNHANG_LANG"))
+    return next((str(one) for one in (*named, *stated) if one), None)
+
+
 def _stated(file: _File, verb: str) -> Iterator[tuple[str, str, Any]]:
     """What ``file`` says of ``verb``: as it is called there, the option, its value."""
     for option, value in file.table.items():
@@ -95,7 +104,7 @@ def _problem(file: _File, place: str, option: str, options: Collection[str]) -> 
 
 @cache
 def _complain(problem: str) -> None:
-    print(f"unhang: {problem}; not used", file=sys.stderr)
+    note(f"{problem}; not used")
 
 
 @cache

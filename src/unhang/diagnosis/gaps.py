@@ -20,7 +20,7 @@ def name_gaps(facts: Facts, verdict: Verdict) -> Verdict:
     """Names what was not given: ranks, entries of a dump, the world size, stacks that nobody could read from outside.
     Such a gap may cap every certainty, as may anything that was lost or could not be read.
     """
-    gaps = (*_missing_ranks(facts), *_recorder_off(facts), *_no_world(facts), *_unreadable_stacks(facts))
+    gaps = (*absent_ranks(facts), *_recorder_off(facts), *_unreadable_stacks(facts))
     return replace(verdict, not_checked=(*verdict.not_checked, *gaps))
 
 
@@ -61,15 +61,17 @@ def _missing_end(facts: Facts, lead: Finding) -> Iterator[NotChecked]:
     )
 
 
-def _missing_ranks(facts: Facts) -> Iterator[NotChecked]:
+def absent_ranks(facts: Facts) -> Iterator[NotChecked]:
+    """Ranks of which nothing was read, and how many there are where nothing says it."""
     missing = facts.ranks_missing
     if missing and facts.ranks_seen and not _only_launcher_names_ranks(facts):
         yield NotChecked(
             say("{ranks:who}", ranks=missing),
-            say("no log, dump or stack was given"),
+            say("no log line, dump or stack marked as such was given"),
             how="unhang diagnose LOGDIR",
             caps=Certainty.LIKELY,
         )
+    yield from _no_world(facts)
 
 
 def _only_launcher_names_ranks(facts: Facts) -> bool:

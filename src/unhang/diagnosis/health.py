@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from unhang.causes.wording.next_steps import see_whether_it_ended, watch_moving_job
+from unhang.diagnosis.gaps import absent_ranks
 from unhang.diagnosis.severity import place_among_notes
 from unhang.evidence.items import LogEnding, LogReading, Progress
 from unhang.evidence.logs.lines.prefixes import is_cpp_error
@@ -255,13 +256,12 @@ def _last_clock(reached: _Reached) -> str:
 
 
 def _not_seen(facts: Facts) -> Iterator[Text]:
+    if next(absent_ranks(facts), None) is not None:
+        return  # which could not be checked
     if facts.world_size is None and facts.logs:
         yield say("the log does not say how many ranks ran")
-    elif facts.ranks_missing:
-        if facts.ranks_seen:
-            yield say("no lines from {ranks:who}", ranks=facts.ranks_missing)
-        else:
-            yield say("no line names its rank; the job has {world} ranks", world=facts.world_size)
+    elif facts.ranks_missing and not facts.ranks_seen:
+        yield say("no line names its rank; the job has {world} ranks", world=facts.world_size)
 
 
 def _silent_at_the_end(facts: Facts) -> list[int]:

@@ -97,7 +97,7 @@ def _nothing_there(found: FoundFiles) -> UsageError:
 
 def _nothing_readable(evidence: EvidenceSet, found: FoundFiles) -> EvidenceError:
     looked = len(found.files) + len(found.pipes)
-    reasons = "; ".join(f"{item.source.path} {item.reason}" for item in evidence.unread[:3])
+    reasons = "; ".join(f"{item.source.path}: {item.reason}" for item in evidence.unread[:3])
     more = f"; and {len(evidence.unread) - 3} more" if len(evidence.unread) > 3 else ""
     what = f"{looked} file{'s' if looked != 1 else ''} looked at"
     return EvidenceError(

@@ -24,9 +24,14 @@ CERTAINTY: Mapping[Certainty, Text] = {
 }
 
 
+def found_no_problem(verdict: Verdict) -> bool:
+    """Nothing is wrong, and nothing proves that the job is well."""
+    return verdict.status is Status.UNKNOWN and verdict.health is not None
+
+
 def status_label(verdict: Verdict) -> Text:
     """The first word: the status; of a job in which nothing is wrong and nothing proves it, that."""
-    if verdict.status is Status.UNKNOWN and verdict.health is not None:
+    if found_no_problem(verdict):
         return say("NO PROBLEM FOUND")
     return STATUS[verdict.status]
 
@@ -65,8 +70,10 @@ def headline(verdict: Verdict) -> Text:
 
 
 def ranks_seen_text(verdict: Verdict) -> Text:
-    """How many ranks the evidence covers."""
+    """How many ranks the evidence covers; nothing where no problem was found and the gaps say who is missing."""
     count, missing, world = len(verdict.ranks_seen), verdict.ranks_missing, verdict.world_size
+    if found_no_problem(verdict) and verdict.not_checked and (missing or world is None):
+        return Text("")
     if not verdict.ranks_seen:
         return say("The input does not say which rank it is from.")
     if world is None:

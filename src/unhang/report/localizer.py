@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from unhang.findings import Where
-from unhang.report.language import translate, word_catalogue
+from unhang.report.language import translate, translate_error, word_catalogue
 from unhang.report.printable import capitalized, one_line, printable
 from unhang.report.redaction.redact import Redactor
 from unhang.sentences import Text
@@ -25,6 +25,10 @@ class Localizer:
     def clean(self, text: str) -> str:
         """Text from evidence: redacted, printable, lines kept."""
         return self.redactor.text(printable(text))
+
+    def reason(self, text: str) -> str:
+        """Why something could not be read, in the report's language."""
+        return self.clean(translate_error(text, self.lang))
 
     def line(self, text: str, limit: int = 0) -> str:
         """Text from evidence on one line, cut beyond ``limit`` characters (0 = never)."""

@@ -92,8 +92,8 @@ def _you(verdict: Verdict, facts: Facts | None, localizer: Localizer) -> list[st
     if advice is not None:
         lines.append(f"- {sentence(advice, localizer)}")
     lines += [f"- {sentence(line, localizer)}" for line in labels.checkpoint_advice(verdict.restart)]
-    lines.append(f"- {localizer.say(labels.ranks_seen_text(verdict))}")
-    return lines
+    seen = localizer.say(labels.ranks_seen_text(verdict))
+    return [*lines, *([f"- {seen}"] if seen else [])]
 
 
 def _finding(finding: Finding, facts: Facts | None, localizer: Localizer) -> list[str]:

@@ -287,17 +287,18 @@ def _unread(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
         return
     layout.heading(localizer.say(say("Could not be read")))
     for item in verdict.unread[:UNREAD_SHOWN]:
-        why = f"{localizer.colon}{localizer.line(item.reason, 240)}"
+        why = f"{localizer.colon}{localizer.line(localizer.reason(item.reason), 240)}"
         layout.paragraph(source_label(item.source, localizer) + why, lead="• ")
     _more(layout, len(verdict.unread) - UNREAD_SHOWN, localizer)
 
 
 def _closing(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
-    layout.lines.append(Styled())
     advice = labels.restart_advice(verdict)
-    if advice is not None:
-        because = localizer.sentence(verdict.restart.because) if verdict.restart.because else ""
-        layout.paragraph(localizer.two(localizer.sentence(advice), because), indent=0)
-    for line in labels.checkpoint_advice(verdict.restart):
-        layout.paragraph(localizer.say(line), indent=0)
-    layout.paragraph(localizer.say(labels.ranks_seen_text(verdict)), indent=0, style="dim")
+    because = localizer.sentence(verdict.restart.because) if verdict.restart.because else ""
+    said = [localizer.two(localizer.sentence(advice), because)] if advice is not None else []
+    said += map(localizer.say, labels.checkpoint_advice(verdict.restart))
+    seen = localizer.say(labels.ranks_seen_text(verdict))
+    layout.lines += [Styled()] if said or seen else []
+    for text, style in (*((text, "") for text in said), (seen, "dim")):
+        if text:
+            layout.paragraph(text, indent=0, style=style)

@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from unhang.cli.output.notes import in_language
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -52,7 +54,7 @@ def _new_bar(total: int, doing: str) -> tuple[Progress, TaskID]:
     from unhang.report.layout.console import Console
 
     bar = Progress(
-        TextColumn(doing + " {task.description}", markup=False),
+        TextColumn(in_language(doing) + " {task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unhang.cli.output.answer import write_error
+from unhang.cli.output.notes import note
 from unhang.facts.model import Facts
 from unhang.findings import Severity, Status, Verdict
 from unhang.report.redaction.redact import Redactor
@@ -64,7 +65,7 @@ class VerdictOutput:
             page.write_html(verdict, facts, path, lang=self.lang, redactor=self.redactor(verdict, facts), jobs=jobs)
         except OSError as error:
             raise write_error(path, error) from error
-        print(f"HTML report written to {path}", file=sys.stderr)
+        note(f"HTML report written to {path}", lead="")
 
     def _print(self, verdict: Verdict, facts: Facts) -> None:
         from unhang.report.text import print_text

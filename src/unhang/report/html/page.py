@@ -191,7 +191,7 @@ def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer, before: int) 
         "checked": [localizer.sentence(item.what) for item in verdict.checked],
         "folder": localizer.say(say("in {folder}", folder=folder)) if folder else "",
         "unread": [
-            {"label": source_label(item.source, localizer), "reason": localizer.line(item.reason)}
+            {"label": source_label(item.source, localizer), "reason": localizer.line(localizer.reason(item.reason))}
             for item in verdict.unread
         ],
         "files": list(cited.files()),
