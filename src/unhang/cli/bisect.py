@@ -94,5 +94,4 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Bise
 def _tell(trial: BisectTrial) -> None:
     from unhang.check.bisect.bisect_verdict import settings_text
 
-    text = settings_text(trial)
-    note(f"{text}: works" if trial.works else f"{text}: does not help")
+    note(f"{settings_text(trial)}: works" if trial.works else f"{settings_text(trial)}: does not help")

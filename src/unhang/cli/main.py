@@ -12,11 +12,11 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 
 from unhang.cli import settings
-from unhang.cli.output.notes import in_language, note, speak_as_asked
+from unhang.cli.output.notes import ASKED, in_language, note
 from unhang.errors import UnhangError, UsageError
 from unhang.report.layout.terminal import clean_streams
 
@@ -54,7 +54,7 @@ def _reopen_closed_streams() -> None:
 def _run(words: list[str]) -> int:
     try:
         words = _as_meant(words)
-        speak_as_asked(words, settings.language_of)
+        ASKED.set(partial(settings.language_of, words))
         if words and words[0] in _KEEPING_VERBS:
             _reduce_garbage_collection()
         _refuse_empty(words)
@@ -156,9 +156,8 @@ def _report_bug(error: Exception, *, debug: bool) -> int:
         import traceback  # loads a reader of source files
 
         traceback.print_exception(error)
-    note(f"internal error ({type(error).__name__}: {error})")
-    note("run it again with --debug and report the output", lead=f"  {in_language('next: ')}")
-    return 2
+    failed = f"internal error ({type(error).__name__}: {error})"
+    return _report_error(UnhangError(failed, next_step="run it again with --debug and report the output"))
 
 
 def _close_broken_pipe() -> int:

@@ -8,7 +8,7 @@ write its file: it may say how an answer looks and how long to wait, and nothing
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -75,12 +75,21 @@ def defaults_of(verb: str, options: Collection[str]) -> dict[str, Default]:
     return found
 
 
-def language_of(verb: str) -> str | None:
-    """The default of ``--lang``, that of ``verb`` first; of a file, as soon as all are read."""
+def language_of(words: Sequence[str]) -> str | None:
+    """What the command line ``words`` say with ``--lang``, else the default of their verb; of files once all are read."""
+    verb = lang = before = ""
+    for word in words:
+        if word == "--" or (verb in ("run", "ramp") and word[:1] != "-" != before[:1]):
+            break  # what follows belongs to the command that is started
+        if before == "--lang" or word.startswith("--lang="):
+            lang = word.removeprefix("--lang=")
+        elif not verb and word[:1] != "-":
+            verb = word
+        before = word
     files = _files() if _files.cache_info().currsize else ()
-    stated = [value for file in files for _, option, value in (*_stated(file, verb),)[::-1] if option == "lang"]
+    stated = (value for file in files for _, option, value in (*_stated(file, verb),)[::-1] if option == "lang")
     named = map(os.environ.get, (f"UNHANG_{verb}_LANG".upper(), "UNHANG_LANG"))
-    return next((str(one) for one in (*named, *stated) if one), None)
+    return next((str(one) for one in (lang, *named, *stated) if one), None)
 
 
 def _stated(file: _File, verb: str) -> Iterator[tuple[str, str, Any]]:

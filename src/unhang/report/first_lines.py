@@ -82,8 +82,8 @@ def _times_and_gaps(verdict: Verdict, lead: Finding | None) -> Iterator[Text]:
         yield say("since {time}", time=_YEAR.sub("", spoken_time(verdict.stalled_since)))
     if verdict.noticed_after_s is not None:
         yield say("noticed after {time}", time=duration(verdict.noticed_after_s))
-    named = verdict.ranks_seen and not labels.found_no_problem(verdict)  # else no line says whose it is, or the gaps do
-    missing = verdict.ranks_missing if named else ()
+    # without a rank no line says whose it is; where no problem was found, the gaps name them
+    missing = verdict.ranks_missing if verdict.ranks_seen and not labels.found_no_problem(verdict) else ()
     if missing and lead is not None and not _names(lead.summary, missing):
         yield say("no data from {who}", who=labels.ranks_label(missing))
     if verdict.killed_in_s is not None and verdict.gives_up:

@@ -8,9 +8,8 @@ A catalogue is ``report/locale/<lang>.toml`` with a table of templates and one o
     "saving a checkpoint" = "…"
 
 Sentences of rows stand in the row, in every language side by side (``knowledge/words.py``).
-``report/locale/knowledge/<lang>.toml`` holds those of detectors' pages, ``report/locale/errors/<lang>.toml`` those of
-errors, reasons and notes. Files ``report/locale/<lang>/*.toml`` of the same shape are parts of it: one for each large
-area.
+``report/locale/knowledge/<lang>.toml`` holds those of detectors' pages, ``errors/<lang>.toml`` those of errors.
+Files ``report/locale/<lang>/*.toml`` of the same shape are parts of it: one for each large area.
 
 English needs none. A catalogue is shipped only when it is complete; ``tests/report/test_language.py`` checks every
 ``say("…")`` of the sources against every catalogue. ``python -m scripts.catalogue LANG`` lists what is missing.
@@ -150,8 +149,7 @@ def knowledge_catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str
 def translate_error(text: str, lang: str = "en", root: Path = LOCALE_ROOT) -> str:
     """An error, a reason or a note in ``lang``: its template is recognised in the English text, and so is each value.
 
-    So those of the parser and of the system are said too. What no template fits stays English, and so does a list or a
-    label (a template of signs alone) in which nothing is recognised.
+    What none fits stays English, and so does a list or a label (signs alone) in which nothing is recognised.
     """
     for pattern, said in _error_patterns(lang, root):
         if (found := pattern.fullmatch(text)) is not None:
@@ -163,20 +161,17 @@ def translate_error(text: str, lang: str = "en", root: Path = LOCALE_ROOT) -> st
 
 def error_catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
     """English templates of errors, reasons and notes with their translation; places are numbered from 1."""
-    tables = _table(root / "errors" / f"{lang}.toml").values()
-    return {english: said for table in tables for english, said in table.items()}
+    return {en: said for table in _table(root / "errors" / f"{lang}.toml").values() for en, said in table.items()}
 
 
 @lru_cache(maxsize=8)
-def _error_patterns(lang: str, root: Path) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """The one that says most itself comes first."""
-    held = [([*string.Formatter().parse(english)], said) for english, said in error_catalogue(lang, root).items()]
-    held.sort(key=lambda row: -sum(len(text) for text, *_ in row[0]))
-    patterns = (
-        ("".join(re.escape(text) + ("" if place is None else "(.*?)") for text, place, *_ in parts), said)
-        for parts, said in held
-    )
-    return tuple((re.compile(pattern, re.DOTALL), said) for pattern, said in patterns)
+def _error_patterns(lang: str, root: Path) -> list[tuple[re.Pattern[str], str]]:
+    found = []
+    for english, said in sorted(error_catalogue(lang, root).items(), key=lambda row: -len(row[0])):  # the longest first
+        parts = string.Formatter().parse(english)
+        pattern = "".join(re.escape(text) + ("" if place is None else "(.*?)") for text, place, *_ in parts)
+        found.append((re.compile(pattern, re.DOTALL), said))
+    return found
 
 
 def placeholders(template: str) -> set[str]:

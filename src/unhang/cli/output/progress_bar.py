@@ -7,8 +7,6 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from unhang.cli.output.notes import in_language
-
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -51,6 +49,7 @@ class ReadingBar:
 def _new_bar(total: int, doing: str) -> tuple[Progress, TaskID]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+    from unhang.cli.output.notes import in_language
     from unhang.report.layout.console import Console
 
     bar = Progress(
