@@ -29,7 +29,7 @@ from unhang.knowledge.terms import Advice, terms
 from unhang.knowledge.words import translations
 from unhang.report.explain.cause_pages import cause_parts
 from unhang.report.explain.code_pages import DOCUMENTED_XIDS
-from unhang.report.language import catalogue
+from unhang.report.language import catalogue, error_catalogue
 
 _WORDS = re.compile(r"\b[a-z]{2,} [a-z]{2,}\b|\b(?:unset|from|since|excludes|prefix|comma)\b")
 
@@ -170,3 +170,4 @@ if __name__ == "__main__":
     language = sys.argv[1] if len(sys.argv) > 1 else "zh"
     print(*(f"missing: {template}" for template in missing_templates(language)), sep="\n")
     print(*(f"superfluous: {template}" for template in unused_templates(language)), sep="\n")
+    print(*(f"missing error: {one}" for one in sorted(error_templates() - error_catalogue(language).keys())), sep="\n")
