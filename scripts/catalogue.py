@@ -147,7 +147,7 @@ def _last_name(function: ast.expr) -> str:
 
 
 def numbered_template(node: ast.AST) -> str:
-    """The text of a literal, as ``str.format`` reads it, with ``{1}`` for the first place of an f-string; else empty."""
+    """The text of a literal, as ``str.format`` reads it; places of an f-string are ``{1}``, ``{2}``; else empty."""
     if isinstance(node, ast.JoinedStr):
         numbers = count(1)
         parts = (part if isinstance(part, ast.Constant) else f"{{{next(numbers)}}}" for part in node.values)

@@ -84,8 +84,8 @@ def _of_module(tree: ast.Module, chinese: Any, errors: Any) -> Iterator[Row]:
             template = _literal(node.args[0])
             yield "says", template, chinese.get(template, "")
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
-            if numbered_template(node.exc.args[0]) not in errors:
-                yield "raises", _literal(node.exc.args[0]), ""
+            text = node.exc.args[0]
+            yield from () if numbered_template(text) in errors else [("raises", _literal(text), "")]
 
 
 def _literal(node: ast.expr) -> str:

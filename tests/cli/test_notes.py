@@ -19,7 +19,7 @@ PROSE = re.compile(r"(?<![\w./-])(?!unhang|less|pip)[A-Za-z]?[a-z]+ [a-z]{2,} [a
 
 @pytest.fixture
 def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
-    """Standard error of ``unhang WORDS…``, run beside a log and a file that is no evidence, by a user without a file."""
+    """Standard error of ``unhang WORDS…``, run beside a log and a picture, by a user without a file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.log").write_text(leavings.watchdog_log(0))
     (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" * 9)
@@ -58,12 +58,13 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         ("history x", "的值无效：应为整数"),
         ("history --limit 0", "'--limit' 的值无效："),
         ("history 7", "历史里没有编号为 7 的运行\n  下一步：unhang history 会列出所有运行"),
-        ("check --only nothing", "没有名为 'nothing' 的检查\n  下一步：可选：program"),
+        ("check --only nothing", "没有名为 'nothing' 的检查\n  下一步：可选："),
         ("check --assume torch", "--assume 的写法是 PACKAGE=VERSION，而不是 torch"),
         ("view no", "no 不是运行目录（没有这个文件或目录）\n  下一步：其他证据用 unhang diagnose 读取"),
+        ("reshard no.csv", "缺少选项 '--ranks'。"),
         ("compare no no", "no 不存在\n  下一步：请给出 unhang run 的运行目录，或 profiler 的 trace"),
         ("ramp true", "用 --grow 说明要增大什么"),
-        ("reshard no.csv", "没有这个文件：no.csv"),
+        ("reshard no.csv --ranks 2", "没有这个文件：no.csv"),
     ],
 )
 def test_what_is_refused_and_noted_is_said_in_chinese(words: str, chinese: str, said: Said) -> None:
@@ -117,8 +118,8 @@ def test_the_users_file_names_the_language(text: str, complaint: str, said: Said
 
 
 def test_a_language_of_the_command_that_is_started_is_not_ours(said: Said) -> None:
-    assert said("run", "--dir", "job.log", "true", "--lang", "zh").startswith("unhang: job.log cannot be used")
-    assert said("run", "--dir", "job.log", "--lang", "zh", "true").startswith("unhang: job.log 不能用作运行目录")
+    assert said("run", "--metrics", "x", "true", "--lang", "zh").startswith("unhang: x is neither a port nor HOST:PORT")
+    assert said("run", "--metrics", "x", "--lang", "zh", "true").startswith("unhang: x 既不是端口")
     assert said("check", "--only", "x", "--", "train", "--lang", "zh").startswith("unhang: unknown check 'x'")
 
 

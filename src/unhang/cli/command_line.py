@@ -163,7 +163,7 @@ class VerbGroup(_Conventions, TyperGroup):
     """All verbs, or those of one."""
 
 
-def _parts(verb: Callable[..., Any]) -> tuple[str, list[str]]:
+def _parts(verb: Callable[..., Any] | None) -> tuple[str, list[str]]:
     """The text of ``verb``'s docstring, a line for each paragraph, and the examples below it."""
     text, _, examples = (verb.__doc__ or "").partition("Examples:\n")
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n")), examples.split("\n")

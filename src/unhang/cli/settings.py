@@ -54,7 +54,7 @@ class _File:
 
 def are_there() -> bool:
     """Whether anything sets a default, here or for this user."""
-    return any(name.startswith("UNHANG_") and name not in RESERVED for name in os.environ) or bool(_files())
+    return bool(_files()) or any(name.startswith("UNHANG_") and name not in RESERVED for name in os.environ)
 
 
 def defaults_of(verb: str, options: Collection[str]) -> dict[str, Default]:
@@ -76,7 +76,7 @@ def defaults_of(verb: str, options: Collection[str]) -> dict[str, Default]:
 
 
 def language_of(words: Sequence[str]) -> str | None:
-    """What the command line ``words`` say with ``--lang``, else the default of their verb; of files once all are read."""
+    """What ``--lang`` is in the command line ``words``, else by default for their verb; of files once all are read."""
     verb = lang = before = ""
     for word in words:
         if word == "--" or (verb in ("run", "ramp") and word[:1] != "-" != before[:1]):

@@ -166,8 +166,8 @@ def error_catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
 
 @lru_cache(maxsize=8)
 def _error_patterns(lang: str, root: Path) -> list[tuple[re.Pattern[str], str]]:
-    found = []
-    for english, said in sorted(error_catalogue(lang, root).items(), key=lambda row: -len(row[0])):  # the longest first
+    found, held = [], error_catalogue(lang, root).items()
+    for english, said in sorted(held, key=lambda row: (row[0][0] == "{", -len(row[0]))):  # what says most comes first
         parts = string.Formatter().parse(english)
         pattern = "".join(re.escape(text) + ("" if place is None else "(.*?)") for text, place, *_ in parts)
         found.append((re.compile(pattern, re.DOTALL), said))
