@@ -170,9 +170,7 @@ def test_a_project_writes_nothing_and_starts_nothing(own: Path, ask: Ask) -> Non
 
     assert (code, set(Path.cwd().rglob("*"))) == (1, before)
     assert "HANG" not in answer
-    assert {
-        name for name in ("output", "html", "save-case") if f"diagnose.{name} 不能由项目设置" in said
-    } == {
+    assert {name for name in ("output", "html", "save-case") if f"diagnose.{name} 不能由项目设置" in said} == {
         "output",
         "html",
         "save-case",

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unhang.cli.output.notes import note
 from unhang.errors import UsageError
 from unhang.report.layout.terminal import CleanStream, underlying_stream
 
@@ -78,7 +79,7 @@ def give_patch(verdict: Verdict, sources: PatchSources, target: str, localizer: 
         underlying_stream(sys.stdout).write(patch.text)  # it was found printable, and keeps the line ends of its files
     elif patch.edits:
         write_private(path, patch.text)
-        print(f"patch written to {path} (edits: {patch.edits}); to apply it: git apply {path}", file=sys.stderr)
+        note(f"patch written to {path} (edits: {patch.edits}); to apply it: git apply {path}", lead="")
     else:
         print(patch.text, end="", file=sys.stderr)
     return not target
