@@ -26,10 +26,13 @@ def to_markdown(comparison: RunComparison, *, lang: str = "en", redactor: Redact
     if comparison.changes:
         lines += ["", f"**{voice.say(say('What was changed'))}**", ""]
         for change in comparison.changes[: rows_in_words.CHANGES_SHOWN]:
-            because = f" ({inline_text(change.because, voice)})" if change.because is not None else ""
+            because = voice.parenthesized(inline_text(change.because, voice)) if change.because is not None else ""
             values = inline_text(rows_in_words.change_values(change), voice)
-            lines.append(f"- {inline_code(voice.line(change.name))}: {values}{because}")
-    missing = [f"- {sentence(one.what, voice)}: {inline_text(one.because, voice)}" for one in comparison.not_compared]
+            lines.append(f"- {inline_code(voice.line(change.name))}{voice.colon}{values}{because}")
+    missing = [
+        f"- {sentence(one.what, voice)}{voice.colon}{inline_text(one.because, voice)}"
+        for one in comparison.not_compared
+    ]
     missing += [
         f"- {inline_code(voice.line(one.source.path))} {escape_markdown(voice.line(one.reason))}"
         for one in comparison.unread[:8]

@@ -78,7 +78,7 @@ def _missing(sheet: TextLayout, comparison: RunComparison, voice: Localizer) -> 
         return
     sheet.heading(voice.say(say("Not compared")))
     for missing in comparison.not_compared:
-        sheet.paragraph(f"{voice.sentence(missing.what)}: {voice.say(missing.because)}", lead="• ")
+        sheet.paragraph(f"{voice.sentence(missing.what)}{voice.colon}{voice.say(missing.because)}", lead="• ")
         if missing.how:
             sheet.command(missing.how, indent=4)
     for unread in comparison.unread[:UNREAD_SHOWN]:

@@ -109,7 +109,7 @@ def _compared(
             NotChecked(
                 say("Where the time of each of {count} ranks went", count=len(pairing.pairs)),
                 say("only the {count} ranks whose own work changed most were compared", count=MAX_RANKS),
-                "unhang compare --ranks",
+                "unhang compare … --ranks 0-31",
             ),
         )
     return _finished(kind, _answer(whole), before, after, tuple(pairs.values()), whole, grew, shrank, changed, missing)

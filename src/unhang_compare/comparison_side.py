@@ -114,8 +114,8 @@ def _traces(name: str, files: list[Path], seen: Seen) -> ComparisonSide:
         side.missing.append(
             NotChecked(
                 say("The lines of the program in {name}", name=name),
-                say("the trace has no Python stacks"),
-                "torch.profiler.profile(..., with_stack=True)",
+                say("the trace has no Python stacks: record it with with_stack=True"),
+                "",
             )
         )
     return side
@@ -155,7 +155,7 @@ def _run(name: str, folder: Path) -> ComparisonSide:
             if series.is_file()
             else (
                 say("the run left no series of its ranks; it was recorded by an older version, or by hand"),
-                "unhang run -- CMD writes it",
+                "unhang run -- CMD",
             )
         )
         side.missing.append(NotChecked(say("The steps of {name}", name=name), because, how))
@@ -171,7 +171,7 @@ def _settings(folder: Path, side: ComparisonSide) -> RunSettings | None:
             NotChecked(
                 say("The settings of {name}", name=side.name),
                 say("the run left no settings.json; it was recorded by an older version, or by hand"),
-                "unhang run -- CMD writes it",
+                "unhang run -- CMD",
             )
         )
         return None

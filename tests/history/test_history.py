@@ -261,7 +261,9 @@ def test_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypa
     screen = printed(capsys)
     assert screen.startswith("Named repeatedly\n  h7: 2 runs, last on 1970-01-01: gpu-hardware\n")
     assert "stalled · gpu-hardware · rank 3 · train.py:51" in screen
-    assert "多次被点名" in printed(capsys, "--lang", "zh")
+    chinese = printed(capsys, "--lang", "zh")
+    assert "多次被点名" in chinese
+    assert (" 9 s  " in screen, " 9 秒  " in chinese) == (True, True)
     assert json.loads(printed(capsys, "--json"))["named"][0]["name"] == "h7"
     one = printed(capsys, "3")
     assert "Last good run of this job: 1" in one

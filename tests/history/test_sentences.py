@@ -121,7 +121,7 @@ def test_the_reader_s_language_is_spoken(state: Path, capsys: pytest.CaptureFixt
     chinese = translate(SENTENCE, "zh")
     assert chinese != str(SENTENCE)
 
-    assert f"：{chinese} (t.py:5)" in printed(capsys, "1", "--lang", "zh")
+    assert f"：{chinese}（t.py:5）" in printed(capsys, "1", "--lang", "zh")
     assert f": {SENTENCE} (t.py:5)" in printed(capsys, "1", "--lang", "en")
 
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_said_again_is_said_in_english(
 ) -> None:
     keep(state, parts)
 
-    assert f"：{SENTENCE} (t.py:5)" in printed(capsys, "1", "--lang", "zh")
+    assert f"：{SENTENCE}（t.py:5）" in printed(capsys, "1", "--lang", "zh")
 
 
 def guilty_before(tmp_path: Path) -> Verdict:

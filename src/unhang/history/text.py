@@ -15,6 +15,7 @@ from unhang.knowledge.numbers import utc_time
 from unhang.report.first_lines import known_cause
 from unhang.report.labels import ranks_label
 from unhang.report.layout.console import Console
+from unhang.report.layout.durations import duration
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 from unhang.report.text_serialization import text_from_json
@@ -64,8 +65,9 @@ def _table(runs: Iterable[PastRun], localizer: Localizer, width: int) -> str:
     for head, right in zip(heads, (True, False, True, False, True, False), strict=True):
         table.add_column(localizer.say(head), justify="right" if right else "left", overflow="fold")
     for run in runs:
+        took = localizer.say(duration(run.ended_s - run.started_s))
         table.add_row(
-            *(str(run.number), _when(run.started_s), _length(run.ended_s - run.started_s), outcome(run, localizer)),
+            *(str(run.number), _when(run.started_s), took, outcome(run, localizer)),
             *(str(run.steps or "–"), localizer.line(run.command, 60)),
         )
     out = io.StringIO()
@@ -98,7 +100,7 @@ def run_as_text(run: PastRun, good: PastRun | None, lang: str) -> str:
         f"{_when(run.started_s)} · {localizer.line(run.cwd)} · {outcome(run, localizer)}",
     ]
     for told in run.verdicts:
-        where = f" ({told.place})" if told.place else ""
+        where = localizer.parenthesized(told.place) if told.place else ""
         about = " · ".join(known_cause(told.cause, told.certainty, localizer))
         lines.append("  " + localizer.colon.join(filter(None, (about, _sentence(told, localizer)))) + where)
     lines.append(localizer.say(say("evidence: unhang diagnose {folder}", folder=run.folder)))
@@ -146,8 +148,3 @@ def _named(guilt: EarlierSuspect) -> dict[str, Any]:
 def _when(time_s: float) -> str:
     when = utc_time(time_s)
     return when.astimezone().strftime("%Y-%m-%d %H:%M") if when is not None else "?"
-
-
-def _length(seconds: float) -> str:
-    minutes = int(max(0.0, seconds)) // 60
-    return f"{minutes // 60}:{minutes % 60:02}" if minutes >= 1 else f"{max(0.0, seconds):.0f} s"
