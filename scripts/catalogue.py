@@ -27,6 +27,7 @@ from unhang.knowledge.messages import load_messages
 from unhang.knowledge.tables import read_rows
 from unhang.knowledge.terms import Advice, terms
 from unhang.knowledge.words import translations
+from unhang.report.explain.article_advice import passed_on
 from unhang.report.explain.cause_pages import cause_parts
 from unhang.report.explain.code_pages import DOCUMENTED_XIDS
 from unhang.report.language import catalogue, error_catalogue
@@ -52,6 +53,7 @@ def known_sentences() -> Iterator[str]:
     for term in terms():
         yield from (term.meaning, *term.do, *(text for _, text in term.judged), *filter(None, (term.harmless,)))
     yield from (advice.do for advice in read_rows("advice.toml", "advice", Advice))
+    yield from (row.because for row in passed_on())
     yield from (row.meaning for row in map(xid_row, DOCUMENTED_XIDS) if row is not None)
     yield from (row.meaning for row in load_messages())
     for variable in variables():

@@ -10,7 +10,7 @@ from unhang.findings import Cause
 from unhang.knowledge.hardware import Kind
 from unhang.knowledge.job.versions import version_rows
 from unhang.knowledge.messages import load_messages
-from unhang.knowledge.terms import Judgement, advice, normalize_term, term, terms, terms_within
+from unhang.knowledge.terms import Judgement, advice, normalize_term, term, terms
 from unhang.report.explain.search import explain
 
 
@@ -34,12 +34,6 @@ def test_one_end_has_many_names(word: str) -> None:
     found = term(word)
     assert found is not None
     assert found.names[0] == "exit code -9 (SIGKILL)"
-
-
-def test_a_question_holds_its_word() -> None:
-    assert [found.names[0] for found in terms_within("多卡训练卡死怎么办？")] == ["hang"]
-    assert terms_within("ZeRO-3卡住")[0].names[0] == "zero3"
-    assert terms_within("shm") == ()
 
 
 def test_case_and_marks_do_not_count() -> None:

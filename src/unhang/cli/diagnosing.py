@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from unhang.evidence.evidence_set import EvidenceSet
     from unhang.facts.model import Facts
 
+ARTICLE_CHARS, ARTICLE_BYTES, PROSE_SHARE = 200, 400_000, 0.3
+"""Of a file that may be an article: its size, and how many sentences, headings and items of lists a line it has."""
+_OF_PROSE = r"(?m)^(?:#|[-*•] |\d+[.、])|[。；]|[a-z]{2}[.!?](?= [A-Z]|$)|^<(?:p|li|div)"
 PATIENCE_S = 5.0
 """So long a pipe may be silent before it is taken for one that nobody writes to: a scheduler's, an editor's."""
 
@@ -48,6 +52,7 @@ class DiagnoseRequest:
             from unhang.report.saved_case import check_case
 
             check_case(self.save_case, self.paths)
+        self._note_article()
         evidence = _read(self.paths)
         if self.checkpoints:
             evidence.checkpoints += _checkpoints(self.checkpoints, evidence)
@@ -60,6 +65,23 @@ class DiagnoseRequest:
         if self.patch is None or not _give_patch(first, output, self.patch):
             output.give(first.verdict, first.facts, jobs=jobs)
         return exit_code(first.verdict)
+
+    def _note_article(self) -> None:
+        """Say that what is given reads like an article, and what judges it; what it quotes is read all the same."""
+        path, text = self.paths[0], ""
+        with suppress(OSError, ValueError):
+            if len(self.paths) == 1 and os.path.isfile(path) and os.path.getsize(path) <= ARTICLE_BYTES:  # noqa: PTH113, PTH202 - as in main
+                text = Path(path).read_text("utf-8", "replace")
+        if len(text) < ARTICLE_CHARS or len(re.findall(_OF_PROSE, text)) <= PROSE_SHARE * text.count("\n"):
+            return
+        from unhang.report.explain.article_advice import advice_in
+        from unhang.report.language import resolve_language, translate
+        from unhang.sentences import Text, say
+
+        if advice := advice_in(text)[1]:
+            judged = say("{path} is an article with {count} pieces of advice; unhang explain {path} judges them.")
+            told = Text(judged.template, {"path": path, "count": len(advice)})
+            print(f"unhang: {translate(told, resolve_language(self.lang))}", file=sys.stderr)
 
 
 _VALUES: Mapping[str, str] = {"--format": "form", "--lang": "lang", "--html": "html"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from unhang.report.localizer import Localizer
 
 PASTE_CHARS = 1 << 20
+ARTICLE_CHARS = 200
+"""Shorter texts are questions or lines of a log."""
 
 
 def run_without_parser(words: Sequence[str]) -> int | None:
@@ -26,7 +30,8 @@ def print_explanation(words: Sequence[str], *, form: str = "text", lang: str | N
     from unhang.report.localizer import Localizer
 
     localizer = Localizer("en" if form == "json" and not lang else resolve_language(lang))
-    found = find(_question(words, localizer))
+    text, command = _question(words, localizer)
+    found = _article(text, command) or find(text)
     if form == "json":
         from unhang.report.explain.document import explanation_json
 
@@ -38,15 +43,38 @@ def print_explanation(words: Sequence[str], *, form: str = "text", lang: str | N
     return 0 if found.pages or found.incidents else 2
 
 
-def _question(words: Sequence[str], localizer: Localizer) -> str:
-    if list(words) != ["-"]:
-        return " ".join(words)
+def _question(words: Sequence[str], localizer: Localizer) -> tuple[str, Sequence[str]]:
+    """What is asked, and the command of the job where an article is asked about: standard input, or a file."""
+    first, *command = words
+    if first != "-" and not ("." in first and os.path.isfile(first)):  # noqa: PTH113 - no name is too long for it
+        return " ".join(words), ()
+    from unhang.evidence.logs.blocks import decoded
+
+    if first != "-":
+        with Path(first).open("rb") as file:
+            return decoded(file.read(PASTE_CHARS)), command
     if sys.stdin.isatty():
         from unhang.sentences import say
 
         print(localizer.say(say("Paste the message, then press Ctrl-D.")), file=sys.stderr)
     stream = getattr(sys.stdin, "buffer", None)
-    return stream.read(PASTE_CHARS).decode("utf-8", "replace") if stream is not None else sys.stdin.read(PASTE_CHARS)
+    return decoded(stream.read(PASTE_CHARS)) if stream is not None else sys.stdin.read(PASTE_CHARS), command
+
+
+def _article(text: str, command: Sequence[str]) -> Explanation | None:
+    """``text`` as an article with its advice judged for this machine and the job of ``command``; None: it is none."""
+    if len(text) < ARTICLE_CHARS:
+        return None
+    from unhang.report.explain.article_advice import advice_in
+
+    told, advice = advice_in(text)
+    if not advice:
+        return None
+    from unhang.host.machine import Machine
+    from unhang.report.explain.article_judgement import judged_here
+    from unhang.report.explain.article_pages import explained_article
+
+    return explained_article(told, judged_here(advice, Machine(), command), command)
 
 
 def _print(found: Explanation, localizer: Localizer, form: str) -> None:
@@ -59,13 +87,9 @@ def _print(found: Explanation, localizer: Localizer, form: str) -> None:
 
 def _unknown(found: Explanation, localizer: Localizer) -> UsageError:
     from unhang.errors import UsageError
+    from unhang.report.explain.explanation_text import missing_text
     from unhang.sentences import say
 
-    asked = localizer.line(found.asked, 60)
-    if not asked:
-        text = say("Nothing to explain: give a word, a code or a line of a log.")
-    elif found.similar:
-        text = say("No entry for '{asked}'. Did you mean: {names}?", asked=asked, names=", ".join(found.similar))
-    else:
-        text = say("No entry for '{asked}'.", asked=asked)
+    text = missing_text(found, localizer) if found.asked else None
+    text = text or say("Nothing to explain: give a word, a code or a line of a log.")
     return UsageError(localizer.say(text), next_step=localizer.say(say("for a whole log: unhang diagnose FILE")))

@@ -7,6 +7,7 @@ And what to do about a kind of message (``advice.toml``), for messages say only 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -52,7 +53,7 @@ class Advice:
 
 def terms() -> tuple[Term, ...]:
     """Terms that ``unhang explain`` knows, each once."""
-    return tuple(dict.fromkeys(_by_name().values()))
+    return tuple(dict.fromkeys(terms_by_name().values()))
 
 
 def term_names() -> tuple[str, ...]:
@@ -62,19 +63,7 @@ def term_names() -> tuple[str, ...]:
 
 def term(name: str) -> Term | None:
     """The term of this name, whatever its case, blanks and quotes; None when there is none."""
-    return _by_name().get(normalize_term(name))
-
-
-def terms_within(text: str) -> tuple[Term, ...]:
-    """Terms whose names stand in ``text``, those with the longest names first: ``多卡训练卡死怎么办`` holds 卡死."""
-    spoken = normalize_term(text)
-    hits = sorted((name for name in _by_name() if _occurs_in(name, spoken)), key=len, reverse=True)
-    if not hits or len(hits[0].split()) == 1:
-        words = _stems(spoken)
-        scattered = [name for name in _by_name() if " " in name and name.isascii() and _stems(name) <= words]
-        hits = sorted(scattered, key=lambda name: (-len(_stems(name)), name)) + hits
-    found = tuple(dict.fromkeys(_by_name()[name] for name in hits))
-    return tuple(term for term in found if not term.alone) or found
+    return terms_by_name().get(normalize_term(name))
 
 
 def advice(says: str) -> Advice | None:
@@ -88,19 +77,18 @@ def normalize_term(text: str) -> str:
     return re.sub(r" ?= ?", "=", re.sub(r" ?: ?", ": ", words))
 
 
-def _stems(text: str) -> frozenset[str]:
-    """The words of ``text`` without common endings: ``evaluation hangs`` and ``hanging evaluation`` are alike."""
-    return frozenset(_ENDING.sub("", word) if len(word) > 4 else word for word in re.findall(r"[a-z0-9_-]+", text))
-
-
-def _occurs_in(name: str, text: str) -> bool:
-    if name.isascii():
-        return len(name) >= 4 and re.search(rf"(?<![a-z0-9_-]){re.escape(name)}(?![a-z0-9_-])", text) is not None
-    return len(name) >= 2 and name in text
+def word_stem(word: str) -> str:
+    """``word`` without a common ending: ``hangs`` and ``hanging`` are alike."""
+    return _ENDING.sub("", word) if len(word) > 4 else word
 
 
 @cache
-def _by_name() -> dict[str, Term]:
+def terms_by_name() -> Mapping[str, Term]:
+    """Each term by each of its names, normalized.
+
+    Raises:
+        KnowledgeError: two terms have one name.
+    """
     found: dict[str, Term] = {}
     for one in (row for file in _FILES for row in read_rows(file, "term", Term)):
         for name in {normalize_term(name) for name in one.names}:

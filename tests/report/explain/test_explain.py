@@ -188,7 +188,7 @@ def test_an_unknown_word_says_what_looks_like_it() -> None:
 
     assert run.returncode == 2
     assert run.stdout == ""
-    assert "Did you mean: NCCL_P2P_DISABLE" in run.stderr
+    assert "nearest: NCCL_P2P_DISABLE" in run.stderr
 
 
 def test_json_is_one_object_found_or_not() -> None:

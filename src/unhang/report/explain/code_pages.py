@@ -18,12 +18,14 @@ _EXIT = re.compile(
 _SXID = re.compile(r"sxid[\s:#=_-]*\d*$", re.IGNORECASE)
 _OPERATION = re.compile(r"(?:OpType\s*[=:]\s*)(\w+)")
 XID_SOURCE = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
-_JUDGED: dict[str, Text] = {
+LABELS_OF_WORTH: dict[str, Text] = {
     "right": say("Right"),
     "depends": say("It depends"),
     "costs": say("Costs"),
     "no-effect": say("No effect"),
     "harmful": say("Harmful"),
+    "already": say("Already so"),
+    "unknown": say("Not judged"),
 }
 DOCUMENTED_XIDS = range(1, 200)
 
@@ -38,7 +40,7 @@ def term_page(term: Term) -> ExplanationPage:
         do=term.do,
         look=term.look,
         causes=term.causes,
-        details=tuple((_JUDGED[judgement], text) for judgement, text in term.judged),
+        details=tuple((LABELS_OF_WORTH[judgement], text) for judgement, text in term.judged),
         source=term.source,
         checked=term.checked,
     )

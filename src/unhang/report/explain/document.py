@@ -26,6 +26,7 @@ def explanation_json(explanation: Explanation, localizer: Localizer) -> str:
         "pages": [_page(page, localizer) for page in explanation.pages],
         "incidents": [_incident(row, localizer) for row in explanation.incidents],
         "did_you_mean": list(explanation.similar),
+        "nearest": explanation.nearest,
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
@@ -45,7 +46,7 @@ def _page(page: ExplanationPage, localizer: Localizer) -> dict[str, Any]:
 
     return {
         "kind": page.kind,
-        "title": page.title,
+        "title": localizer.line(page.title),
         "meaning": told(page.meaning),
         "harmless": localized(page.harmless, localizer) if page.harmless is not None else None,
         "do": told(page.do),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text as Styled
 
 from unhang.knowledge.terms import term
+from unhang.report.explain.code_pages import LABELS_OF_WORTH
 from unhang.report.explain.page import Explanation, ExplanationPage, PageLine
 from unhang.report.language import translate_known
 from unhang.report.layout.text_layout import TextLayout
@@ -29,17 +30,31 @@ KIND_LABELS: dict[str, Text] = {
     "subject": say("topic"),
     "version": say("version"),
     "limit": say("limit"),
+    "article": say("article"),
+    **{f"advice: {worth}": label for worth, label in LABELS_OF_WORTH.items()},
 }
 
 
 def explanation_layout(explanation: Explanation, localizer: Localizer, width: int = 80) -> TextLayout:
-    """The pages under each other."""
+    """The pages under each other; above them, that they are only the nearest, where they are."""
     layout = TextLayout(width)
+    if missing := missing_text(explanation, localizer):
+        layout.paragraph(localizer.say(missing), indent=0)
     for page in explanation.pages:
         _page(layout, page, localizer)
     if explanation.incidents:
         _incidents(layout, explanation.incidents, localizer)
     return layout
+
+
+def missing_text(explanation: Explanation, localizer: Localizer) -> Text | None:
+    """That no page is about exactly this, and what comes nearest; None where one is."""
+    asked, names = localizer.line(explanation.asked, 60), ", ".join(explanation.similar)
+    if explanation.pages:
+        return say("No page for '{asked}'; nearest page:", asked=asked) if explanation.nearest else None
+    if names:
+        return say("No page for '{asked}'; nearest: {names}", asked=asked, names=names)
+    return say("No page for '{asked}'.", asked=asked)
 
 
 def localized(line: PageLine, localizer: Localizer) -> str:
@@ -50,7 +65,7 @@ def localized(line: PageLine, localizer: Localizer) -> str:
 
 
 def _page(layout: TextLayout, page: ExplanationPage, localizer: Localizer) -> None:
-    layout.heading(_title(page, localizer.lang), localizer.say(KIND_LABELS[page.kind]))
+    layout.heading(localizer.line(_title(page, localizer.lang)), localizer.say(KIND_LABELS[page.kind]))
     for line in page.meaning:
         layout.paragraph(localized(line, localizer))
     if page.harmless is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 
 from unhang.evidence.items import LogEvent
@@ -15,7 +16,8 @@ from unhang.sentences import Text, say
 
 MESSAGES_SHOWN, RELATED_SHOWN = 4, 3
 _SHOWN = ("operation", "position", "last_completed", "last_enqueued", "limit_ms", "elapsed_ms", "peer", "ranks", "key")
-_HALF_A_NAME = 8
+_HALF_A_NAME, _HALF_A_SENTENCE = 8, 2
+_NAME = re.compile(r"[a-z][A-Z]|[A-Z][/_]|[\w:]_\w|::|\d")
 _NCCL_SAYS = "host:1:1 [0] NCCL WARN "
 """Many copy what NCCL says without what stands in front of it."""
 
@@ -38,21 +40,25 @@ def _pages(text: str, *, known_only: bool = False) -> list[ExplanationPage]:
 
 
 def pages_with_phrase(text: str) -> list[ExplanationPage]:
-    """Messages whose example holds these words: for halves of messages that no pattern matches."""
+    """Messages whose example holds these words: for halves of messages that no pattern matches.
+
+    One or two plain words stand in many messages; a name of a program (``recvValue``, ``NET/IB``) does not.
+    """
     phrase = " ".join(text.casefold().split())
-    if len(phrase) < _HALF_A_NAME:
+    if len(phrase) < _HALF_A_NAME or (phrase.count(" ") < _HALF_A_SENTENCE and _NAME.search(text) is None):
         return []
     rows = [row for row in load_messages() if phrase in " ".join(row.example.casefold().split())]
     return [_row_page(row) for row in rows[:MESSAGES_SHOWN]] or _rows_with_literal(text)
 
 
 def _rows_with_literal(text: str) -> list[ExplanationPage]:
-    """The message whose literal text stands in the line, although the rest of the line is new."""
+    """The message whose literal text is at least half of the line, although the rest of the line is new."""
     if " " not in text:
         return []
     near = [(max(map(len, held)), row) for row in load_messages() if (held := [a for a in row.anchors if a in text])]
     longest = max((length for length, _ in near), default=0)
-    return [_row_page(row) for length, row in near if length == longest and length >= _HALF_A_NAME][:2]
+    enough = longest >= max(_HALF_A_NAME, len(text) / 2)
+    return [_row_page(row) for length, row in near if length == longest and enough][:2]
 
 
 def _page(event: LogEvent) -> ExplanationPage:

@@ -20,7 +20,7 @@ class ExplanationPage:
 
     kind: str
     """``cause``, ``variable``, ``message``, ``xid``, ``nccl-error``, ``status``, ``exit``, ``operation``, ``word``,
-    ``subject``, ``version``, ``limit``."""
+    ``subject``, ``version``, ``limit``, ``article``, ``advice: `` and its worth."""
     title: str
     meaning: tuple[PageLine, ...]
     harmless: PageLine | None = None
@@ -39,10 +39,12 @@ class ExplanationPage:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What was found for the words asked; with neither pages nor incidents, what looks like them."""
+    """What was found for the words asked; without pages, words that look like them or have something in common."""
 
     asked: str
     pages: tuple[ExplanationPage, ...]
     similar: tuple[str, ...] = ()
     incidents: tuple[Incident, ...] = ()
     """Known incidents of this cause, with these words, or that look like the message."""
+    nearest: bool = False
+    """None of ``pages`` is about what is asked; they are the nearest there are."""

@@ -9,6 +9,7 @@ from unhang.knowledge.job.versions import (
     affected_releases,
     recommended_release,
     rows_affecting,
+    rows_fixed_in,
     timeouts_with_default,
     version_numbers,
     version_rows,
@@ -16,14 +17,14 @@ from unhang.knowledge.job.versions import (
 from unhang.report.explain.page import ExplanationPage, PageLine
 from unhang.sentences import Text, say
 
-_VERSION = re.compile(r"(?P<package>[A-Za-z][\w-]{1,30})\s*(?:==|=|\s)\s*v?(?P<version>\d+(?:\.\d+)+\S{0,20})$")
+_VERSION = re.compile(r"(?P<package>驱动|[A-Za-z][\w-]{1,30})\s*(?:==|=|\s)\s*v?(?P<version>\d+(?:\.\d+)+\S{0,20})$")
 _LIMIT = re.compile(
-    r"(?:Timeout\(ms\)\s*=\s*)?(?P<number>\d{1,12})\s*(?P<unit>ms|s|sec|seconds|min|minutes|秒|毫秒|分钟)?$"
+    r"(?:Timeout\(ms\)\s*=\s*|默认|default\s*)?(?P<number>\d{1,12})\s*(?P<unit>ms|s|sec|seconds|min|minutes|秒|毫秒|分钟)?$"
 )
 _SECONDS = {"ms": 0.001, "毫秒": 0.001, "min": 60.0, "minutes": 60.0, "分钟": 60.0}
 _SHORTEST_BARE = 600
 """A number without a unit is taken for a limit from here on; smaller ones are codes."""
-_OTHER_NAMES = {"pytorch": "torch", "driver": "nvidia-driver", "llamafactory": "llama-factory"}
+_OTHER_NAMES = {"pytorch": "torch", "driver": "nvidia-driver", "驱动": "nvidia-driver", "llamafactory": "llama-factory"}
 _LABELS: dict[str, Text] = {"fact": say("Known"), "bad": say("Defect"), "trap": say("Trap"), "unverified": say("Claim")}
 
 
@@ -36,13 +37,21 @@ def version_page(text: str) -> ExplanationPage | None:
     if package not in {row.package for row in version_rows()}:
         return None
     rows = sorted(rows_affecting(package, found["version"]), key=lambda row: list(_LABELS).index(row.kind))
+    ways_out = [row for row in rows_fixed_in(package, found["version"]) if row not in rows]
     return ExplanationPage(
         kind="version",
         title=f"{package} {found['version']}",
-        meaning=(say("Known about this version ({count}):", count=len(rows)),),
-        details=tuple((_LABELS[row.kind], _row_text(row)) for row in rows),
+        meaning=(
+            say("Known about this version ({count}):", count=len(rows) + len(ways_out))
+            if rows or ways_out
+            else say("No defect of this version is known here."),
+        ),
+        details=(
+            *((_LABELS[row.kind], _row_text(row)) for row in rows),
+            *((say("Way out of"), _row_text(row)) for row in ways_out),
+        ),
         causes=("version-mismatch",),
-        source="; ".join(dict.fromkeys(row.source for row in rows)),
+        source="; ".join(dict.fromkeys(row.source for row in (*rows, *ways_out))),
         checked=rows[0].checked if rows else "",
     )
 

@@ -1,0 +1,78 @@
+"""An article as pages: first what it is about and what its advice is worth in all, then each piece in its order."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from functools import reduce
+
+from unhang.report.explain.article_advice import Advice, Worth
+from unhang.report.explain.article_sentences import Sentence, says
+from unhang.report.explain.page import Explanation, ExplanationPage, PageLine
+from unhang.report.explain.term_search import asking_words, terms_within
+from unhang.sentences import Text, say
+
+CAUSES_SHOWN, QUOTE, _SHORTEST_TITLE = 3, 160, 8
+_COUNTS: dict[Worth, Text] = {
+    "right": say("{count} {count:helps|help}"),
+    "already": say("{count} {count:is|are} so already"),
+    "depends": say("{count} {count:depends|depend} on the job"),
+    "no-effect": say("{count} {count:has|have} no effect"),
+    "costs": say("{count} {count:has|have} a price"),
+    "harmful": say("{count} {count:is|are} harmful"),
+    "unknown": say("{count} not judged"),
+}
+
+
+def explained_article(told: Sequence[Sentence], advice: Sequence[Advice], command: Sequence[str]) -> Explanation:
+    """The pages of an article with ``advice``; ``command``: of the job it is judged for as well."""
+    title = next((one.text for one in told if len(one.text) >= _SHORTEST_TITLE), told[0].text)
+    counted = Counter(one.worth for one in advice)
+    parts = (Text(text.template, {"count": counted[worth]}) for worth, text in _COUNTS.items() if counted[worth])
+    worths = reduce(lambda one, more: say("{one}, {more}", one=one, more=more), parts)
+    summary = say("{count} pieces of advice: {worths}.", count=len(advice), worths=worths)
+    for_whom = say("Judged for this machine and this job.")
+    if not command:
+        for_whom = say("Judged for this machine; for a job too: unhang explain FILE -- COMMAND")
+    head = ExplanationPage("article", _quote(title), (summary, for_whom), details=(*_symptom(told), *_causes(told)))
+    return Explanation(title, (head, *(_page(one, shlex.join(command)) for one in advice)))
+
+
+def _page(one: Advice, command: str) -> ExplanationPage:
+    because: tuple[PageLine, ...] = one.because
+    if one.against:
+        because = (say("The article advises against it."), *because)
+    if one.worth == "unknown":
+        because = (say("unhang knows nothing of it."),)
+    elif one.worth == "already":
+        because = because or (say("It is set or installed like this here."),)
+    title = f"{one.sentence.line}: {_quote(one.sentence.text)}"
+    settle = one.settle.replace("COMMAND", command or "COMMAND")
+    return ExplanationPage(f"advice: {one.worth}", title, because, look=(settle,) if settle else ())
+
+
+def _quote(text: str) -> str:
+    return text if len(text) <= QUOTE else f"{text[: QUOTE - 1]}…"
+
+
+def _symptom(told: Sequence[Sentence]) -> list[tuple[Text, PageLine]]:
+    symptoms = asking_words()["symptoms"]
+    for one in told:
+        titles = {term.names[0] for term in terms_within(one.text).values()}
+        for title in (title for title in symptoms if title in titles):
+            return [(say("Symptom"), say("{symptom} (“{quote}”)", symptom=title, quote=_quote(one.text)))]
+    return []
+
+
+def _causes(told: Sequence[Sentence]) -> list[tuple[Text, PageLine]]:
+    """The causes of which its part on causes speaks; where it has none, its sentences that say why."""
+    told_why = [one for one in told if says("because", one.text) and one.part not in ("advice", "described")]
+    named: dict[str, Sentence] = {}
+    for one in [one for one in told if one.part == "causes" and (one.listed or one in told_why)] or told_why:
+        for term in list(terms_within(one.text).values())[:1]:
+            named.setdefault(next(iter(term.causes), "unknown"), one)
+    named.pop("unknown", None)
+    causes = list(named.items())[:CAUSES_SHOWN]
+    label = say("Cause it names")
+    return [(label, say("{symptom} (“{quote}”)", symptom=cause, quote=_quote(one.text))) for cause, one in causes]

@@ -1,0 +1,217 @@
+"""What an article, a post or an answer advises is recognised, quoted and judged, for this machine and a job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command import unhang
+from unhang.check.risks.risk import risk_file
+from unhang.host.machine import Machine
+from unhang.report.explain.article_advice import Advice, advice_in, passed_on
+from unhang.report.explain.article_judgement import judged_here
+from unhang.report.explain.article_sentences import sentences
+
+CHINESE = """\
+某项目八卡训练超时的处理
+
+问题现象
+
+训练到一半，所有进程报 NCCL 超时，日志如下：
+[rank3]:[E ProcessGroupNCCL.cpp:563] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE)
+
+原因分析
+
+由于数据集划分时没有固定随机种子，各进程的 batch 数不同。
+
+解决方案
+
+1. 调用 train_test_split 时传入 seed=7，所有进程相同。
+2. 设置环境变量：
+   export NCCL_P2P_DISABLE=1
+   export NCCL_TIMEOUT=7200
+   export NCCL_DEBUG=INFO
+3. 适当减小 batch size，或增加梯度累积步数；升级显卡驱动到最新版本。
+4. 用 py-spy dump 查看各个进程的调用栈。
+5. 不要使用 NCCL_BLOCKING_WAIT=1。
+6. 给机房打电话，确认空调开着。
+"""
+
+ENGLISH = """\
+<html><head><title>x</title><style>p {}</style></head><body>
+<h1>Our job hung after the last epoch</h1>
+<h2>What happened</h2><p>All ranks timed out in an all_gather. It happens because rank 0 evaluates alone.</p>
+<h2>How we fixed it</h2>
+<ul><li><p>Let every rank run the evaluation instead of rank 0 only.</p></li>
+<li>Raise the timeout with <code>init_process_group(timeout=timedelta(hours=2))</code>.</li>
+<li>Set <code>TORCH_NCCL_TRACE_BUFFER_SIZE=2000</code> and use the flight recorder.</li></ul>
+<table><tr><td>docker run --shm-size=16g</td><td>more shared memory</td></tr></table>
+<p>We also went back to transformers 4.49.0, so pin transformers==4.49.0.</p>
+</body></html>
+"""
+
+LOG = "".join(f"[rank{rank}]: step {step} loss 0.{step} NCCL_DEBUG=INFO\n" for step in range(40) for rank in range(4))
+QUESTION = "My job hangs in the second epoch.\n" * 3 + "I use eight cards and torchrun. What can I do?\n" * 4
+
+
+def keys(text: str) -> dict[str, Advice]:
+    return {piece.key: piece for piece in advice_in(text)[1]}
+
+
+def test_each_piece_of_advice_is_recognised_in_chinese() -> None:
+    found = keys(CHINESE)
+
+    assert {
+        "seed",
+        "NCCL_P2P_DISABLE",
+        "NCCL_TIMEOUT",
+        "NCCL_DEBUG",
+        "smaller-batch",
+        "release-driver",
+        "stacks",
+    } <= set(found)
+    assert found["NCCL_P2P_DISABLE"].value == "1"
+    assert found["seed"].worth == "depends"
+    assert found["NCCL_BLOCKING_WAIT"].against
+    assert found["NCCL_BLOCKING_WAIT"].worth == "right"
+    assert [piece.sentence.text for piece in found.values() if piece.worth == "unknown"] == [
+        "给机房打电话，确认空调开着。"
+    ]
+
+
+def test_each_piece_of_advice_is_recognised_in_a_saved_page() -> None:
+    found = keys(ENGLISH)
+
+    assert {"evaluate", "longer-limit", "TORCH_NCCL_TRACE_BUFFER_SIZE", "shared-memory", "transformers 4.49.0"} <= set(
+        found
+    )
+    assert not any("<" in piece.sentence.text for piece in found.values())
+
+
+@pytest.mark.parametrize("text", [LOG, QUESTION, "", "NCCL_P2P_DISABLE=1"])
+def test_a_log_and_a_question_are_no_articles(text: str) -> None:
+    assert advice_in(text)[1] == ()
+
+
+def test_what_a_program_printed_and_what_is_said_of_causes_advises_nothing() -> None:
+    quoted = [one for one in sentences(CHINESE) if one.quoted]
+    lines = [piece.sentence.line for piece in keys(CHINESE).values()]
+
+    assert len(quoted) == 1
+    assert min(lines) > CHINESE.splitlines().index("解决方案")
+
+
+def test_variables_are_judged_as_check_judges_them(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, {"NCCL_DEBUG": "INFO"})
+    judged = {one.key: one for one in judged_here(advice_in(CHINESE)[1], machine, ())}
+
+    assert judged["NCCL_TIMEOUT"].worth == "no-effect"
+    assert judged["NCCL_P2P_DISABLE"].worth == "costs"
+    assert judged["NCCL_DEBUG"].worth == "already"
+    assert judged["smaller-batch"].worth == "depends"
+
+
+def test_the_job_decides_what_depends_on_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SPLITS, "utf-8")
+    (tmp_path / "seeded.py").write_text(SPLITS.replace("test_size=0.1", "test_size=0.1, random_state=1"), "utf-8")
+    (tmp_path / "post.md").write_text(CHINESE, "utf-8")
+    needed, done = (
+        json.loads(
+            unhang(
+                "explain",
+                "post.md",
+                "--format",
+                "json",
+                "--",
+                "torchrun",
+                "--nproc-per-node",
+                "2",
+                script,
+                folder=tmp_path,
+            ).stdout
+        )
+        for script in ("train.py", "seeded.py")
+    )
+
+    assert worth(needed, "seed=7") == "advice: right"
+    assert worth(done, "seed=7") == "advice: already"
+
+
+SPLITS = """\
+import torch.distributed as dist
+from sklearn.model_selection import train_test_split
+
+dist.init_process_group("gloo")
+rows = [row for row in range(1000)]
+train, test = train_test_split(rows, test_size=0.1)
+for row in train:
+    dist.barrier()
+"""
+
+
+def worth(document: dict, words: str) -> str:
+    return next(page["kind"] for page in document["pages"] if words in page["title"])
+
+
+@pytest.mark.parametrize(
+    ("lang", "summary", "cause"),
+    [("en", "pieces of advice: ", "Cause it names: "), ("zh", " 条建议：", "文中的原因：")],
+)
+def test_the_summary_comes_first_then_each_piece_in_order(lang: str, summary: str, cause: str) -> None:
+    run = unhang("explain", "--lang", lang, "-", standard_input=CHINESE.encode())
+
+    assert run.returncode == 0
+    assert summary in run.stdout.splitlines()[1]
+    assert cause + "uneven-data" in run.stdout
+    places = [run.stdout.index(words) for words in ("seed=7", "NCCL_P2P_DISABLE=1", "NCCL_TIMEOUT=7200", "py-spy dump")]
+    assert places == sorted(places)
+
+
+def test_diagnose_says_that_it_is_an_article_and_reads_what_it_quotes(tmp_path: Path) -> None:
+    (tmp_path / "post.txt").write_text(CHINESE, "utf-8")
+    (tmp_path / "job.log").write_text(LOG, "utf-8")
+    article, log = (unhang("diagnose", name, folder=tmp_path) for name in ("post.txt", "job.log"))
+
+    assert "post.txt is an article with" in article.stderr
+    assert "unhang explain post.txt" in article.stderr
+    assert article.stdout
+    assert "article" not in log.stderr
+
+
+def test_rows_name_risks_that_exist() -> None:
+    for name in (name for row in passed_on() for name in (*row.found, *row.fine)):
+        family, table, row = name.split(".")
+        held = risk_file(family)
+        assert row in (held.risk if table == "risk" else {**held.fine, **held.detail}), name
+
+
+def test_advice_that_no_row_is_sure_of_names_what_settles_it() -> None:
+    unsure = [row.id for row in passed_on() if row.judgement == "depends" and not row.settle]
+
+    assert len(unsure) <= 5, unsure
+    assert len({row.id for row in passed_on()}) == len(passed_on())
+
+
+def test_nothing_of_an_article_is_handed_to_a_program(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, {})
+    hostile = (
+        "Set LD_PRELOAD=/tmp/x.so and PYTHONPATH=/tmp; set NCCL_DEBUG=$(reboot); export NCCL_P2P_DISABLE=1; use py-spy."
+    )
+    judged_here(advice_in(hostile)[1], machine, ())
+
+    assert machine.environment == {"NCCL_P2P_DISABLE": "1"}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "key", "against"),
+    [
+        ("Do not raise the timeout; use py-spy.", "longer-limit", True),
+        ("To avoid a timeout, reduce the batch size; use py-spy.", "smaller-batch", False),
+        ("不要设置 NCCL_BLOCKING_WAIT=1；用 py-spy 抓栈。", "NCCL_BLOCKING_WAIT", True),
+        ("为避免超时，减小 batch size；用 py-spy 抓栈。", "smaller-batch", False),
+    ],
+)
+def test_advice_against_something_is_no_advice_for_it(sentence: str, key: str, against: bool) -> None:
+    assert keys(sentence)[key].against is against
