@@ -22,6 +22,7 @@ FITS, NEAR, ALIKE = 0.75, 0.6, 0.4
 _UNMET = 0.5
 """Terms that count as having a unit that none has."""
 _ALIKE_SHOWN = 3
+_RELEASE = re.compile(r"(?:^|(?<=[a-z]))\d+(?:\.\d+)+$")
 _RUN = re.compile(r"[a-z0-9][a-z0-9_./+-]*|[\u3400-\u9fff]+")
 
 
@@ -84,7 +85,8 @@ def units_of(text: str) -> frozenset[str]:
 
 def _units(run: str) -> tuple[str, ...]:
     if run[0].isascii():
-        return () if "." in run and run.replace(".", "").isdigit() else (word_stem(run),)
+        word = _RELEASE.sub("", run)
+        return (word_stem(word),) if word else ()
     return tuple(run[at : at + 2] for at in range(len(run) - 1))
 
 
