@@ -22,9 +22,7 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
-    ROOT / folder / f"{name}{ending}"
-    for folder, name in (("", "README"), ("docs", "quickstart"), ("docs", "reading-a-verdict"))
-    for ending in (".md", ".zh-CN.md")
+    ROOT / "docs" / f"{name}{ending}" for name in ("quickstart", "reading-a-verdict") for ending in (".md", ".zh-CN.md")
 ]
 PICTURES = {ROOT / "docs" / "images" / "verdict.svg": "en", ROOT / "docs" / "images" / "verdict.zh-CN.svg": "zh"}
 OF_THE_DEMO = "tests/cases/uneven-data/hit_lab_split_without_seed/input"
