@@ -350,15 +350,14 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class SuggestedEnvironment:
-    """The environment to run with instead: ``set`` and nothing else of ours, ``unset`` taken out.
-
-    ``text`` is the block to paste, written for ``form``: a launcher, ``kubernetes`` or ``export``.
-    """
+    """The environment to run with instead: ``set`` and nothing else of ours, ``unset`` taken out, ``unless`` its reader
+    knows better; ``text`` is the block to paste, written for ``form`` (a launcher, ``kubernetes``, ``export``)."""
 
     set: Mapping[str, str]
     unset: tuple[str, ...]
     form: str
     text: str
+    unless: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)

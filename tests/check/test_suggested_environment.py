@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 from pathlib import Path
+from platform import node
 
 import pytest
 
@@ -15,6 +17,8 @@ from unhang.check.devices.devices import AccessControl, CardTopology, Iommu
 from unhang.check.judge import judge
 from unhang.check.network.rendezvous_endpoint import find_rendezvous_endpoint
 from unhang.findings import RemedyKind, Verdict
+from unhang.history.database import open_history
+from unhang.history.run import NeededSetting
 from unhang.host.machine import CommandOutput
 from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
 from unhang.program.launch.launch import Configuration, Launch
@@ -155,3 +159,37 @@ def test_a_variable_that_only_the_program_reads_is_not_taken_out(tmp_path: Path,
     assert ("unset NCCL_TIMEOUT" in answer) == taken_out, answer
     assert ("this program does " in " ".join(answer.split())) == (not taken_out)
     assert "did not check whether" not in answer
+
+
+def test_a_block_that_turns_a_transport_on_says_when_not_to() -> None:
+    unless = "# unless `unhang bisect` shows that this machine needs NCCL_IB_DISABLE, NCCL_P2P_DISABLE\nunset "
+    chinese = unhang("check", "--only", "environment", "--lang", "zh", environment=RECIPE).stdout
+    as_json = unhang("check", "--only", "environment", "--format", "json", environment=RECIPE).stdout
+
+    assert f"Paste this instead\n{unless}" in checked("2.8.0", RECIPE)
+    assert "改用这一段\n# 除非 `unhang bisect` 表明这台机器需要 NCCL_IB_DISABLE" in chinese
+    assert json.loads(as_json)["suggested"]["unless"].startswith("unless `unhang bisect` shows")
+    assert "# unless" not in checked("2.8.0", {"NCCL_TIMEOUT": "3600", "NCCL_P2P_LEVEL": "NVL"})
+
+
+def needed_on(host: str, state: Path) -> dict[str, str]:
+    with open_history(state / "unhang" / "history.sqlite3", to_write=True) as history:
+        history.keep_needed([NeededSetting(host, "NCCL_P2P_DISABLE=1", "bisect 2026-11-20")])
+    return {"XDG_STATE_HOME": str(state), "NCCL_P2P_DISABLE": "1"}
+
+
+def test_what_this_machine_was_seen_to_need_is_not_advised_against(tmp_path: Path) -> None:
+    here, elsewhere = (needed_on(host, tmp_path / name) for name, host in (("here", node()), ("there", "h9")))
+
+    fine = " ".join(checked("2.8.0", here).split())
+
+    assert "NCCL_P2P_DISABLE=1 is needed on this machine: bisect 2026-11-20" in fine
+    assert "Unset NCCL_P2P_DISABLE" not in fine
+    assert "Unset NCCL_P2P_DISABLE" in checked("2.8.0", elsewhere)
+
+
+def test_a_history_that_cannot_be_read_changes_no_answer(tmp_path: Path) -> None:
+    environment = needed_on(node(), tmp_path)
+    (tmp_path / "unhang" / "history.sqlite3").write_text("no database")
+
+    assert "Unset NCCL_P2P_DISABLE" in checked("2.8.0", environment)

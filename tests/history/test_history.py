@@ -22,9 +22,10 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Source, Unread
 from unhang.history.database import MAX_RUNS, HistoryError, history_path, open_history
-from unhang.history.run import PastRun, RunEnding, RunFinding, run_from_folder
+from unhang.history.run import NeededSetting, PastRun, RunEnding, RunFinding, run_from_folder
 from unhang.watch import side_process
 from unhang.wire.documents.earlier_verdicts import EarlierSuspect, gpus_named, read_suspect_listing, suspect_listing
+from unhang.wire.documents.run_settings import RunSettings
 
 CARD = "GPU-01234567-89ab-cdef-0123-456789abcdef"
 
@@ -296,3 +297,77 @@ def test_importing_it_is_light() -> None:
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
     assert out.stdout.strip() == "[]"
+
+
+def settings(**environment: str) -> str:
+    return RunSettings(environment=environment).json().decode()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        (("stalled", "p2p-broken", {}), {"NCCL_P2P_DISABLE": "1", "OMP_NUM_THREADS": "4"}, ["NCCL_P2P_DISABLE=1"]),
+        (("stalled", "p2p-broken", {"NCCL_P2P_DISABLE": "1"}), {"NCCL_P2P_DISABLE": "1"}, []),
+        (("stalled", "uneven-data", {}), {"NCCL_P2P_DISABLE": "1"}, []),
+        (("stalled", "p2p-broken", {}), {"NCCL_P2P_DISABLE": "0"}, []),
+        (("good", "p2p-broken", {}), {"NCCL_P2P_DISABLE": "1"}, []),
+    ],
+)
+def test_a_setting_that_repaired_a_job_is_kept(
+    file: Path, before: tuple[str, str, dict[str, str]], after: dict[str, str], kept: list[str]
+) -> None:
+    outcome, cause, environment = before
+    with open_history(file, to_write=True) as history:
+        history.add(run(outcome, settings=settings(**environment), verdicts=(told(cause),)))
+        history.add(run("stalled", cwd="/home/other", verdicts=(told("p2p-broken"),)))
+        number = history.add(run("good", at=90_000.0, settings=settings(**after)))
+
+        found = history.needed("h7")
+
+    assert [one.setting for one in found] == kept
+    assert all(one.how.startswith(f"run {number} 1970-01-0") for one in found)
+
+
+def test_a_setting_is_shown_and_forgotten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    fill(tmp_path)
+    with open_history(tmp_path / "unhang" / "history.sqlite3", to_write=True) as history:
+        names = ("NCCL_P2P_DISABLE=1", "NCCL_IB_DISABLE=1", "NCCL_P2P_LEVEL=PIX")
+        history.keep_needed(NeededSetting("h7", name, "bisect 2026-11-20") for name in names)
+
+    assert printed(capsys).startswith("Settings needed by machine\n  h7: NCCL_IB_DISABLE=1 (bisect 2026-11-20)\n")
+    assert "各机器需要的设置" in printed(capsys, "--lang", "zh")
+    assert json.loads(printed(capsys, "--json"))["needed"][1]["setting"] == "NCCL_P2P_DISABLE=1"
+    assert "NCCL" not in printed(capsys, "--host", "h8").partition("run ")[0]
+    assert printed(capsys, "--forget", "NCCL_P2P_DISABLE").startswith("forgotten: NCCL_P2P_DISABLE (")
+    left = printed(capsys)
+    assert "NCCL_P2P_DISABLE" not in left
+    assert "NCCL_P2P_LEVEL=PIX" in left
+    assert "stalled" in left
+    printed(capsys, "--forget")
+    assert "NCCL" not in printed(capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--forget", "NCCL_PROTO"], "holds no setting NCCL_PROTO"),
+        (["--forget", "3"], "3 is not the name of a setting"),
+        (["NCCL_PROTO"], "NCCL_PROTO is not the number of a run"),
+    ],
+)
+def test_what_cannot_be_shown_or_forgotten_is_bad_usage(
+    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    fill(tmp_path)
+
+    with pytest.raises(SystemExit) as left:
+        main(["history", *words])
+
+    assert left.value.code == 2
+    assert says in capsys.readouterr().err
+    with open_history(tmp_path / "unhang" / "history.sqlite3") as history:
+        assert len(history.runs()) == 3

@@ -60,7 +60,7 @@ def add(file: Path) -> int:
 
 
 def shape(file: Path) -> list[tuple[object, ...]]:
-    asked = ("user_version", "table_info(runs)", "table_info(verdicts)", "table_info(guilty)")
+    asked = ("user_version", *(f"table_info({name})" for name in ("runs", "verdicts", "guilty", "needed")))
     with closing(sqlite3.connect(file)) as connection:
         return [row for name in asked for row in connection.execute(f"PRAGMA {name}")]
 
@@ -70,6 +70,7 @@ def test_reading_leaves_it_as_it_is(old: Path, capsys: pytest.CaptureFixture[str
     with open_history(old) as history:
         assert [run.verdicts for run in history.runs()] == [(OLD,)]
         assert history.guilty() == [EarlierSuspect("host", "h7", "gpu-hardware", 1, 9.0)]
+        assert history.needed() == []
 
     with pytest.raises(SystemExit) as left:
         main(["history", "7", "--lang", "zh"])

@@ -26,9 +26,10 @@ from unhang.findings import (
     Verdict,
 )
 from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.job.workarounds import cause_worked_around
 from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.launch.launch import Launch
-from unhang.sentences import say
+from unhang.sentences import Text, say
 
 FOLLOWED = "program"
 """The check without which nothing is shown to be well, where it was asked: what was not read may hold anything."""
@@ -124,7 +125,16 @@ def suggest_environment(
     form = form or _form_of(here)
     without = f"# without: {', '.join(unset)}" if form == "kubernetes" else f"unset {' '.join(unset)}"
     text = "\n".join([*([without] if unset else []), *FORMS[form](kept)])
-    return SuggestedEnvironment(kept, unset, form, text)
+    return SuggestedEnvironment(kept, unset, form, text, _unless(here, unset))
+
+
+def _unless(here: NodeInspection, unset: Sequence[str]) -> Text | None:
+    """Settings that switch a transport off may be what keeps this machine going: `unhang bisect` finds out."""
+    settings = here.found(JobEnvironment) or JobEnvironment({})
+    names = [name for name in unset if cause_worked_around(name, settings.value(name) or "")]
+    if not names:
+        return None
+    return say("unless `unhang bisect` shows that this machine needs {names}", names=", ".join(names))
 
 
 def _form_of(here: NodeInspection) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
+import time
+from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,7 +81,7 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Bise
         if task is not None and task.rank != 0:
             session.follow()
             return None
-        return Bisection(
+        search = Bisection(
             session.ask,
             lambda before: list(
                 applicable_workarounds(
@@ -89,6 +92,27 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Bise
             lambda before: workarounds_to_unset(before.backend, told),
             _tell,
         ).search()
+    _remember(search, told)
+    return search
+
+
+def _remember(search: BisectResult, told: Mapping[str, str]) -> None:
+    """Keep what this machine was seen to need for later checks, and no longer what it was seen to do without."""
+    from unhang.check.bisect.bisect import needed_settings
+    from unhang.history.database import HistoryError, history_path, open_history
+    from unhang.history.run import NeededSetting, day_of
+
+    needed, out = needed_settings(search, told)
+    if not needed and not out:
+        return
+    node, how = platform.node(), f"bisect {day_of(time.time())}"
+    try:
+        with open_history(history_path(os.environ), to_write=True) as known:
+            for name in out:
+                known.forget_needed(name, node)
+            known.keep_needed(NeededSetting(node, f"{name}={value}", how) for name, value in needed.items())
+    except HistoryError as error:
+        print(error, file=sys.stderr)
 
 
 def _tell(trial: BisectTrial) -> None:

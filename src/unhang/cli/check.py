@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,11 +18,14 @@ from unhang.errors import UsageError
 if TYPE_CHECKING:
     from unhang.check.all_inspections import Inspection
     from unhang.findings import Verdict
-    from unhang.host.inspection_result import NodeInspection
+    from unhang.host.inspection_result import InspectionResult, NodeInspection
+    from unhang.host.machine import Machine
     from unhang.program.launch.job_environment import LauncherTask
     from unhang.program.launch.planned_job import PlannedJob
 
 SAMENESS = "sameness"
+NEEDED_S = 3.0
+"""The limit for the history, which may lie on a home that does not answer."""
 OF_EACH_RANK = (SAMENESS, "probe")
 """Questions that every rank answers; the others are asked by the first rank of a node."""
 
@@ -85,7 +88,7 @@ def check(
     unhang check --patch -- torchrun --nproc-per-node 8 train.py
     srun --nodes 2 unhang check --probe
     """
-    from unhang.check.all_inspections import inspect_node
+    from unhang.check.all_inspections import Inspection, inspect_node
     from unhang.check.judge import judge
     from unhang.cli.output.verdict_output import exit_code
     from unhang.host.machine import Machine, StoredMachine
@@ -98,6 +101,10 @@ def check(
     plan = PlannedJob(tuple(command or ()), _parse_assumed(assume or []), tuple(path or ()))
     place = Machine() if machine is None else StoredMachine(machine)
     situation, gaps = inspect_node(place, plan, checks)
+    if machine is None:
+        needed, late = inspect_node(place, PlannedJob(), [Inspection("environment", NEEDED_S, _needed_here)])
+        situation = replace(situation, results={**situation.results, **needed.results})
+        gaps = (*gaps, *late)
     situations: Sequence[NodeInspection] = [_after_dry_run(situation, plan, dry_run_limit) if dry_run else situation]
     if task is not None:
         from unhang.check.probe.gather_answers import gather_inspections
@@ -122,6 +129,24 @@ def _task() -> LauncherTask | None:
     from unhang.program.launch.job_environment import find_task
 
     return find_task(os.environ)
+
+
+def _needed_here(machine: Machine, _: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
+    """What bisect and earlier runs showed that this machine needs."""
+    import os
+
+    from unhang.check.environment.environment import NeededSettings
+    from unhang.history.database import HistoryError, history_path, open_history
+    from unhang.host.inspection_result import InspectionResult
+    from unhang.sentences import Text
+
+    try:
+        with open_history(history_path(os.environ)) as known:
+            found = NeededSettings({one.setting: one.how for one in known.needed(machine.node)})
+    except HistoryError as error:
+        yield NeededSettings, InspectionResult(because=Text("{error}", {"error": str(error)}))
+    else:
+        yield NeededSettings, InspectionResult(found)
 
 
 def _after_dry_run(here: NodeInspection, plan: PlannedJob, limit_s: float) -> NodeInspection:

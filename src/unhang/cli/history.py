@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 def history(
     number: Annotated[
-        int | None, typer.Argument(metavar="[RUN]", help="Run number; shows its verdicts and the last good run before.")
+        str | None, typer.Argument(metavar="[RUN]", help="Run number; shows its verdicts and the last good run before.")
     ] = None,
     host: Annotated[str, typer.Option(metavar="HOST", help="Show only runs on this host.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=5_000, metavar="N", help="Show the last N runs.")] = 20,
     form: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,  # as it was called
-    forget: Annotated[bool, typer.Option("--forget", help="Forget all runs.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget everything, or only the setting named.")] = False,
     lang: Language = None,
 ) -> None:
     """Show earlier runs of `unhang run` and how they ended.
@@ -36,6 +36,7 @@ def history(
     unhang history
     unhang history 17
     unhang history --host gpu-07 --limit 100 --format json
+    unhang history --forget NCCL_P2P_DISABLE
     """
     from unhang.history import text
     from unhang.history.database import history_path, open_history
@@ -45,18 +46,31 @@ def history(
     form = Format.JSON if as_json else form
     spoken = "en" if form is Format.JSON and not lang else resolve_language(lang)
     path = history_path(os.environ)
+    if forget and number is not None and number.isdecimal():
+        raise UsageError(f"{number} is not the name of a setting", next_step="unhang history lists them")
+    if not forget and number is not None and not number.isdecimal():
+        raise UsageError(f"{number} is not the number of a run", next_step="unhang history lists them")
     if forget:
         with open_history(path, to_write=True) as known:
-            print(translate(say("forgotten: {count} runs ({path})", count=known.forget(), path=str(path)), spoken))
+            if number is None:
+                told = say("forgotten: {count} runs ({path})", count=known.forget(), path=str(path))
+            elif known.forget_needed(number):
+                told = say("forgotten: {name} ({path})", name=number, path=str(path))
+            else:
+                raise UsageError(f"the history holds no setting {number}", next_step="unhang history lists them")
+            print(translate(told, spoken))
         return
     with open_history(path) as known:
         if number is not None:
-            _give(_one(known, number, spoken, form), form)
+            _give(_one(known, int(number), spoken, form), form)
             return
-        runs, guilty = known.runs(limit=limit, host=host), known.guilty()
+        runs, guilty, needed = known.runs(limit=limit, host=host), known.guilty(), known.needed(host)
     width = min(140, shutil.get_terminal_size((100, 24)).columns)
     _give(
-        text.as_json(runs, guilty, spoken) if form is Format.JSON else text.as_text(runs, guilty, spoken, width), form
+        text.as_json(runs, guilty, needed, spoken)
+        if form is Format.JSON
+        else text.as_text(runs, guilty, needed, spoken, width),
+        form,
     )
 
 

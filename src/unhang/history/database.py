@@ -7,13 +7,14 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from unhang.errors import UnhangError
-from unhang.history.run import MACHINE_CAUSES, PastRun, RunFinding
+from unhang.history.run import GOOD, MACHINE_CAUSES, STALLED, NeededSetting, PastRun, RunFinding, day_of, workarounds_of
 from unhang.wire.documents.earlier_verdicts import EarlierSuspect
 
 BUSY_S = 2.0
@@ -37,7 +38,12 @@ CREATE TABLE guilty (
 CREATE INDEX guilty_by_name ON guilty (kind, name);
 CREATE INDEX verdicts_by_run ON verdicts (run);
 """
-_MIGRATIONS = (_TABLES, "ALTER TABLE verdicts ADD COLUMN parts TEXT")
+_NEEDED = """
+CREATE TABLE needed (
+    host TEXT NOT NULL, setting TEXT NOT NULL, how TEXT NOT NULL, PRIMARY KEY (host, setting)
+)
+"""
+_MIGRATIONS = (_TABLES, "ALTER TABLE verdicts ADD COLUMN parts TEXT", _NEEDED)
 """Each makes the tables of a version those of the next; what was released is never changed."""
 SCHEMA_VERSION = len(_MIGRATIONS)
 
@@ -75,6 +81,8 @@ class History:
                 self._add_verdict(write, number, told)
             write.executemany("INSERT INTO guilty VALUES (?, ?, ?, ?)", sorted(_guilty(number, run.verdicts)))
             write.execute("DELETE FROM runs WHERE number <= ?", (number - MAX_RUNS,))
+        if run.outcome == GOOD:
+            self._keep_repair(replace(run, number=number))
         return number
 
     def _add_verdict(self, write: sqlite3.Connection, number: int, told: RunFinding) -> None:
@@ -84,6 +92,38 @@ class History:
             "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (number, told.cause, told.certainty, told.status, *lists, told.place, told.sentence, parts),
         )
+
+    def _keep_repair(self, run: PastRun) -> None:
+        """What was set anew after a stall that it gets around, where the job then ended well."""
+        before = self._connection.execute(
+            "SELECT * FROM runs WHERE program = ? AND number < ? ORDER BY number DESC LIMIT 1",
+            (run.program, run.number),
+        ).fetchone()
+        stalled = None if before is None or before["outcome"] != STALLED else self._run(before)
+        if stalled is not None:
+            causes, was = {told.cause for told in stalled.verdicts}, workarounds_of(stalled)
+            new = [one for one, cause in workarounds_of(run).items() if cause in causes and one not in was]
+            how = f"run {run.number} {day_of(run.ended_s)}"
+            self.keep_needed(NeededSetting(host, one, how) for host in run.hosts for one in new)
+
+    def keep_needed(self, settings: Iterable[NeededSetting]) -> None:
+        """Remember what machines were seen to need."""
+        with self._connection as write:
+            write.executemany("INSERT OR REPLACE INTO needed VALUES (?, ?, ?)", map(astuple, settings))
+
+    def needed(self, host: str = "") -> list[NeededSetting]:
+        """Settings that machines were seen to need; of one host where asked."""
+        if _version(self._connection) < SCHEMA_VERSION:
+            return []  # of an older unhang, which kept none
+        asked = "SELECT * FROM needed WHERE ? IN ('', host) ORDER BY host, setting"
+        rows = self._connection.execute(asked, (host,))
+        return [msgspec.convert(dict(row), NeededSetting) for row in rows.fetchall()]
+
+    def forget_needed(self, name: str, host: str = "") -> int:
+        """Forget what is kept of variable ``name`` (or of one value of it); returns how many rows there were."""
+        named = "? IN (setting, substr(setting, 1, instr(setting, '=') - 1))"
+        with self._connection as write:
+            return write.execute(f"DELETE FROM needed WHERE {named} AND ? IN ('', host)", (name, host)).rowcount  # noqa: S608
 
     def runs(self, *, limit: int = 20, host: str = "") -> list[PastRun]:
         """The latest runs, newest first; of one host where asked."""
@@ -119,10 +159,10 @@ class History:
         return [msgspec.convert(dict(values), EarlierSuspect) for values in named]
 
     def forget(self) -> int:
-        """Forget every run; returns how many there were."""
+        """Forget every run and what machines need; returns how many runs there were."""
         with self._connection as write:
             (count,) = write.execute("SELECT COUNT(*) FROM runs").fetchone()
-            for table in ("verdicts", "guilty", "runs"):
+            for table in ("verdicts", "guilty", "runs", "needed"):
                 write.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
         self._connection.execute("VACUUM")
         return int(count)

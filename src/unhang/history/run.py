@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from unhang.findings import Source
+from unhang.knowledge.job.workarounds import cause_worked_around
+from unhang.knowledge.numbers import utc_time
 from unhang.report.printable import printable
 from unhang.report.text_serialization import clean_serialized
 from unhang.secrets import without_secrets
@@ -17,6 +20,7 @@ from unhang.wire.documents.document import DECODE_ERRORS
 from unhang.wire.documents.earlier_verdicts import gpus_named
 from unhang.wire.documents.kept_verdict import KeptFinding, KeptVerdict
 from unhang.wire.documents.run_plan import RunPlan
+from unhang.wire.documents.run_settings import RunSettings, read_run_settings
 from unhang.wire.documents.verdict_summary import VerdictSummary
 
 _Kind = TypeVar("_Kind")
@@ -24,6 +28,7 @@ _Kind = TypeVar("_Kind")
 MACHINE_CAUSES = ("gpu-hardware", "network-fault", "p2p-broken", "slow-rank", "rank-frozen", "host-memory")
 """Causes that may stay with a host or a card; the others stay with the program."""
 GOOD, STALLED, FAILED, SLOW, ENDED = "good", "stalled", "failed", "slow", "ended"
+SETTINGS = "settings.json"
 MAX_SETTINGS = 1 << 20
 MAX_VERDICT = 4 << 20
 MAX_SUMMARIES = 200
@@ -88,6 +93,28 @@ class RunEnding:
     step_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NeededSetting:
+    """``setting`` (``NAME=value``) that ``host`` was seen to need, and ``how``: ``bisect 2026-11-20``."""
+
+    host: str
+    setting: str
+    how: str
+
+
+def day_of(time_s: float) -> str:
+    """The local day of a time in seconds since the epoch."""
+    when = utc_time(time_s)
+    return "?" if when is None else f"{when.astimezone():%Y-%m-%d}"
+
+
+def workarounds_of(run: PastRun) -> dict[str, str]:
+    """What ``run`` was started with that gets around a broken transport (``NAME=value``), with the cause of each."""
+    told = read_run_settings(run.settings.encode(), source=Source(SETTINGS))
+    found = told.environment if isinstance(told, RunSettings) else {}
+    return {f"{name}={value}": cause for name, value in found.items() if (cause := cause_worked_around(name, value))}
+
+
 def run_from_folder(ending: RunEnding) -> PastRun:
     """The run that left ``ending.folder``; what cannot be read of it is left out."""
     folder = Path(ending.folder)
@@ -105,7 +132,7 @@ def run_from_folder(ending: RunEnding) -> PastRun:
         world_size=ending.world_size,
         steps=ending.steps,
         step_s=ending.step_s,
-        settings=_text(folder / "settings.json"),
+        settings=_text(folder / SETTINGS),
         verdicts=verdicts,
     )
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, PastRun, RunFinding
+from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, NeededSetting, PastRun, RunFinding, day_of
 from unhang.knowledge.numbers import utc_time
 from unhang.report.first_lines import known_cause
 from unhang.report.labels import ranks_label
@@ -33,12 +34,19 @@ _OUTCOMES = {
 }
 
 
-def as_text(runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], lang: str, width: int) -> str:
-    """Hosts and cards named more than once come first, then the runs, newest first."""
+def as_text(
+    runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], needed: Sequence[NeededSetting], lang: str, width: int
+) -> str:
+    """What machines need and hosts and cards named more than once come first, then the runs, newest first."""
     localizer = Localizer(lang, Redactor())
-    if not runs:
-        return localizer.say(say("No runs yet: unhang run records one line per run here.")) + "\n"
     lines = []
+    if needed:
+        lines.append(localizer.say(say("Settings needed by machine")))
+        lines += [f"  {localizer.line(f'{one.host}: {one.setting} ({one.how})')}" for one in needed]
+        lines.append("")
+    if not runs:
+        none = localizer.say(say("No runs yet: unhang run records one line per run here."))
+        return "\n".join([*lines, none]) + "\n"
     again = [guilt for guilt in guilty if guilt.runs > 1][:GUILTY_SHOWN]
     if again:
         lines.append(localizer.say(say("Named repeatedly")))
@@ -53,7 +61,7 @@ def _guilt(guilt: EarlierSuspect, localizer: Localizer) -> str:
             "{name}: {runs} runs, last on {day}: {cause}",
             name=guilt.name,
             runs=guilt.runs,
-            day=_when(guilt.last_s)[:10],
+            day=day_of(guilt.last_s),
             cause=guilt.cause,
         )
     )
@@ -113,11 +121,14 @@ def run_as_text(run: PastRun, good: PastRun | None, lang: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], lang: str) -> str:
+def as_json(
+    runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], needed: Sequence[NeededSetting], lang: str
+) -> str:
     """The same as one object, its sentences in ``lang``."""
     localizer = Localizer(lang, Redactor())
     rows = [_row(run, localizer) for run in runs]
-    found = {"schema": SCHEMA, "runs": rows, "named": [_named(guilt) for guilt in guilty]}
+    named, machine = [_named(guilt) for guilt in guilty], [asdict(one) for one in needed]
+    found = {"schema": SCHEMA, "runs": rows, "named": named, "needed": machine}
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 

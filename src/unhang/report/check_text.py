@@ -77,7 +77,9 @@ def _place(finding: Finding) -> str:
 def _block(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
     if verdict.suggested is not None:
         layout.heading(localizer.say(say("Paste this instead")))
-        layout.verbatim(localizer.clean(verdict.suggested.text))
+        unless = verdict.suggested.unless
+        comment = "" if unless is None else f"# {localizer.line(localizer.say(unless))}\n"
+        layout.verbatim(comment + localizer.clean(verdict.suggested.text))
 
 
 def _gaps(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:

@@ -153,6 +153,7 @@ class SuggestedItem(msgspec.Struct, frozen=True):
     unset: list[str]
     form: str
     text: str
+    unless: str | None = None
 
 
 class UnreadItem(msgspec.Struct, frozen=True):

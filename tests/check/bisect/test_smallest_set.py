@@ -16,6 +16,7 @@ from unhang.check.bisect.bisect import (
     full_combinations,
     judge_trial,
     minimal_subset,
+    needed_settings,
     smallest_together,
     working_singles,
 )
@@ -235,3 +236,16 @@ def test_a_search_that_could_not_begin_is_not_health() -> None:
 
     assert (said.status, said.checked) == (Status.UNKNOWN, ())
     assert "PyTorch cannot be imported" in str(said.not_checked[0].because)
+
+
+def test_what_a_machine_needs_and_what_it_does_without() -> None:
+    told = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
+    p2p, shm = (one for one in workarounds_to_unset("nccl", told) if {*one.set} & {*told})
+    helps = BisectTrial((OPTIONS["p2p"], OPTIONS["simple"]), works=True)
+
+    assert needed_settings(BisectResult(answer=helps), {}) == ({"NCCL_P2P_DISABLE": "1", "NCCL_PROTO": "Simple"}, ())
+    assert needed_settings(BisectResult(answer=helps, again=False), {}) == ({}, ())
+    assert needed_settings(BisectResult(answer=BisectTrial((shm,), works=True)), told) == ({}, ("NCCL_SHM_DISABLE",))
+    partly = BisectResult(superfluous=BisectTrial((shm,), works=True), kept=(p2p,))
+    assert needed_settings(partly, told) == ({"NCCL_P2P_DISABLE": "1"}, ("NCCL_SHM_DISABLE",))
+    assert needed_settings(BisectResult(), told) == ({}, ())

@@ -79,12 +79,28 @@ def test_fewer_processes_than_cards_use_the_first() -> None:
         (("CUDA_VISIBLE_DEVICES=0,1", "torchrun", "t.py"), ("0", "1")),
         (("srun", "-n", "4", "accelerate", "launch", "--gpu_ids=1,2", "t.py"), ("1", "2")),
         (("torchrun", "t.py", "--include", "localhost:2,3"), ("5",)),
+        (("deepspeed", "--include=n2:4,5@localhost:6,7", "t.py"), ("6", "7")),
+        (("deepspeed", "--include", "n2:4,5@n3:6,7", "t.py"), ("5",)),
+        (("deepspeed", "--include", "n2:4,5", "t.py"), ("4", "5")),
+        (("deepspeed", "--exclude", "localhost:0,1,2,3,4,5,6,7,8,9", "t.py"), ("10", "11")),
+        (("deepspeed", "--exclude", "n2:0@n3", "t.py"), ("5",)),
+        (("deepspeed", "--num_gpus", "2", "t.py"), None),  # it says that it ignores the variable
+        (("deepspeed", "t.py"), ("5",)),
+        (("accelerate", "launch", "--config_file", "acc.yaml", "t.py"), ("6", "7")),
+        (("accelerate", "launch", "--config_file", "acc.yaml", "--gpu_ids", "all", "t.py"), ("5",)),
+        (("srun", "-n", "2", "--gpu-bind=map_gpu:3,1*2", "python", "t.py"), ("3", "1")),
+        (("srun", "-n", "2", "--gpu-bind=verbose,mask_gpu:0x5,0x8", "python", "t.py"), ("0", "2", "3")),
+        (("srun", "-n", "2", "--gpu-bind=single:1", "python", "t.py"), ("5",)),
     ],
 )
-def test_a_command_may_name_cards(command: tuple[str, ...], words: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_command_may_name_cards(command: tuple[str, ...], words: tuple[str, ...] | None, tmp_path: Path) -> None:
     devices = next(check for check in ALL_INSPECTIONS if check.name == "devices")
+    (tmp_path / "acc.yaml").write_text("distributed_type: MULTI_GPU\ngpu_ids: 6,7\n")
+    twelve = CommandOutput((MACHINES / "l20_two_numa" / "smi_query.csv").read_text(), 0)
+    machine = Told(tmp_path, {"nvidia-smi --query-gpu=index": twelve}, CUDA_VISIBLE_DEVICES="5")
+    machine.folder = "/"
 
-    found, _ = inspect_node(Told(tmp_path, {}, CUDA_VISIBLE_DEVICES="5"), PlannedJob(command), [devices])
+    found, _ = inspect_node(machine, PlannedJob(command), [devices])
 
     choice = found.found(DeviceSelection)
     assert choice is not None
@@ -346,3 +362,22 @@ def test_a_program_that_never_names_its_card(
     assert [(one.severity, one.where.line if one.where else 0) for one in told] == (
         [(Severity.NOTE, source.count("\n"))] if named else []
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "change"),
+    [
+        (("deepspeed", "--include", "localhost:6,7,8,9", "t.py"), "--include localhost:4,5,6,7"),
+        (("accelerate", "launch", "--gpu_ids=6,7,8,9", "t.py"), "--gpu_ids 4,5,6,7"),
+        (("srun", "-n", "4", "--gpu-bind=map_gpu:6,7,8,9", "python", "t.py"), "--gpu-bind=map_gpu:4,5,6,7"),
+    ],
+)
+def test_nearer_cards_are_named_as_the_command_names_cards(command: tuple[str, ...], change: str) -> None:
+    verdict = ask(StoredMachine(MACHINES / "l20_two_numa"), *command, only=("topology",))
+
+    (found,) = [one for one in verdict.findings if one.check == "topology"]
+    assert (str(found.remedies[0].change), dict(found.remedies[0].set)) == (change, {})
+    assert verdict.suggested is None
+    because = [str(one) for one in found.because]
+    assert because[:2] == ["cards 6, 7 are on NUMA node 0", "cards 8, 9 are on NUMA node 1"]
+    assert "cards 6, 7 share a PCIe switch" in because

@@ -74,10 +74,18 @@ def rounds(files: list[SourceFile]) -> Iterator[Answer]:
 
 
 def splits(files: list[SourceFile]) -> Iterator[Answer]:
-    """Draws without a seed of all ranks, the generator, and which others have one."""
+    """Draws without a seed of all ranks, the generator, which others have one, and where its own is set too late."""
     for file, split in unseeded_splits(files):
         others = f", seeded: {' '.join(split.seeded)}" if split.seeded else ""
-        yield file.path, split.line, f"{f'{split.call} {split.why} {split.draws_from}'.strip()}{others}"
+        late = f", seeded at {split.late.line}: {split.late.text}" if split.late is not None else ""
+        yield file.path, split.line, f"{f'{split.call} {split.why} {split.draws_from}'.strip()}{others}{late}"
+
+
+def parting(files: list[SourceFile]) -> Iterator[Answer]:
+    """Draws that decide which data is taken; others decide an order only."""
+    for file, split in unseeded_splits(files):
+        if split.splits:
+            yield file.path, split.line, split.call
 
 
 def agreed(files: list[SourceFile]) -> Iterator[Answer]:
@@ -95,7 +103,7 @@ def dealt_rows(files: list[SourceFile]) -> Iterator[Answer]:
             yield file.path, skipped.line, f"{skipped.function} skips a row of: {dealt}"
 
 
-QUESTIONS = (branches, rank_loops, loops, rounds, splits, agreed, dealt_rows)
+QUESTIONS = (branches, rank_loops, loops, rounds, splits, parting, agreed, dealt_rows)
 
 
 def _lines(files: list[SourceFile]) -> Iterator[tuple[SourceFile, int]]:

@@ -159,3 +159,30 @@ def test_what_scripts_export_is_seen_by_every_check_and_a_secret_stays_here(tmp_
     assert decode_inspection(sent).found(Launch).followed.environment["NCCL_P2P_DISABLE"].line == 2
     shown = check_layout(judge([here], ["environment"]), Localizer(), 80).plain()
     assert "NCCL_P2P_DISABLE · p2p-broken · run.sh:2" in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "processes", "nodes"),
+    [
+        ("deepspeed --include localhost:6,7,8,9 t.py", 4, 1),
+        ("deepspeed --include n1:0,1@n2:0,1 t.py", 2, 2),
+        ("deepspeed --include n1@n2 t.py", None, 2),
+        ("deepspeed --exclude localhost:0 t.py", None, 1),
+        ("deepspeed --hostfile=hosts --exclude n1:0 t.py", None, None),
+        ("deepspeed t.py", None, 1),
+        ("accelerate launch --num_processes 4 t.py", 4, 1),
+        ("accelerate launch --num_processes 4 --num_machines $N t.py", 4, None),
+        ("accelerate launch --config_file two.yaml t.py", None, 2),
+        ("accelerate launch --config_file two.yaml --num_processes 8 t.py", 4, 2),
+        ("accelerate launch --config_file absent.yaml t.py", None, None),
+        ("srun accelerate launch t.py", None, None),
+    ],
+)
+def test_how_many_processes_on_how_many_nodes(
+    command: str, processes: int | None, nodes: int | None, tmp_path: Path
+) -> None:
+    files = {"hosts": "n1 slots=4\nn2 slots=4\n", "two.yaml": "distributed_type: MULTI_GPU\nnum_machines: 2\n"}
+
+    launch = looked(tmp_path, files, *command.split())[Launch].found
+
+    assert (launch.processes, launch.nodes) == (processes, nodes)

@@ -213,3 +213,17 @@ def minimal_subset(whole: tuple[Workaround, ...], works: Works) -> tuple[Workaro
 def _without_a_piece(whole: tuple[Workaround, ...], pieces: int) -> list[tuple[Workaround, ...]]:
     bounds = [len(whole) * number // pieces for number in range(pieces + 1)]
     return [whole[:start] + whole[stop:] for start, stop in pairwise(bounds)]
+
+
+def needed_settings(search: BisectResult, told: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Variables that the machine was seen to need, and those it was seen to do without; ``told``: its environment.
+
+    A fault that went away by itself shows nothing.
+    """
+    found = search.answer.set if search.answer is not None and search.again else {}
+    kept = {name: told[name] for one in search.kept for name in one.set if name in told}
+    gone = search.superfluous.set if search.superfluous is not None else {}
+    return {name: value for name, value in found.items() if value} | kept, (
+        *gone,
+        *(name for name, value in found.items() if not value),
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
+from typing import Any
 
 from unhang.check.devices.devices import (
     AccessControl,
@@ -19,7 +21,8 @@ from unhang.check.devices.devices import (
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.versions import version_numbers
 from unhang.knowledge.thresholds import threshold, whole_threshold
-from unhang.program.launch.launch import Launch
+from unhang.program.launch.launch import Configuration, Launch
+from unhang.sentences import Text
 
 MAX_PAIRS = 400_000
 """So many ways are compared: every choice of 8 among 16 cards."""
@@ -29,6 +32,10 @@ CROWDED_SHARE = threshold("chosen_cards.crowded_share")
 BUSY_PERCENT = whole_threshold("chosen_cards.busy_percent")
 GOOD_DRIVER = (550, 40, 7)
 """What accelerate asks for before it leaves P2P on between RTX 40 cards (``check_cuda_p2p_ib_support``)."""
+_NUMBERS = re.compile(r"\d+(?:,\d+)*")
+_MASK = re.compile(r"(?:0x)?[0-9a-fA-F]{1,16}")
+_Named = tuple[tuple[str, ...], str]
+"""Numbers of cards, and how the command writes them, with ``{cards}`` in their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,13 @@ class ChosenCards:
     named: bool = False
     given: bool = False
     """By a scheduler: other cards are other users'."""
+    option: str = ""
+    """How the command names them, with ``{cards}`` in their place; empty: by CUDA_VISIBLE_DEVICES."""
+
+    @property
+    def subject(self) -> str:
+        """What names the cards."""
+        return re.split("[ =:]", self.option)[0] if self.named and self.option else "CUDA_VISIBLE_DEVICES"
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -63,7 +77,8 @@ def find_chosen_cards(here: NodeInspection) -> ChosenCards | None:
         return None
     chosen = visible_cards(cards, choice)
     count = launch.processes if launch is not None and launch.processes else len(chosen.visible)
-    return replace(chosen, cards=chosen.visible[:count], named=choice.words is not None, given=bool(choice.scheduler))
+    named, given = choice.words is not None, bool(choice.scheduler)
+    return replace(chosen, cards=chosen.visible[:count], named=named, given=given, option=choice.option)
 
 
 def visible_cards(cards: Cards, choice: DeviceSelection) -> ChosenCards:
@@ -178,3 +193,76 @@ def has_no_p2p(here: NodeInspection) -> bool:
         return True
     count = len(chosen.cards)
     return peers is not None and len(barred_pairs(peers, chosen)) == count * (count - 1) // 2
+
+
+# -- cards that the command itself names by number
+
+
+def named_cards(
+    launch: Launch, configuration: Configuration, choice: DeviceSelection, node: str, present: Sequence[int]
+) -> DeviceSelection:
+    """``choice`` of the environment as the launcher changes it; ``present``: the numbers of this node's cards.
+
+    Slurm binds each task to the next card of its list, accelerate sets CUDA_VISIBLE_DEVICES, and DeepSpeed ignores it
+    where an option of its own says which cards, or how many.
+    """
+    named = _of_slurm(launch.options.get("gpu_bind", ""))
+    if not named and launch.launcher == "accelerate":
+        named = _of_accelerate(launch, configuration)
+    elif not named and launch.launcher == "deepspeed":
+        named = _of_deepspeed(launch.options, node, present)
+        if not named and {"num_gpus", "num_nodes"} & launch.options.keys():
+            return replace(choice, words=None, option="--include localhost:{cards}")
+    return replace(choice, words=named[0], option=named[1]) if named else choice
+
+
+def _of_accelerate(launch: Launch, configuration: Configuration) -> _Named | None:
+    """``--gpu_ids 1,2``, else ``gpu_ids: 1,2`` of its file; ``all`` names none."""
+    text, option = launch.options.get("gpu_ids", ""), "--gpu_ids {cards}"
+    if not text:
+        told = (
+            (str(ids), one.path) for one in configuration.of("accelerate") if (ids := one.get("gpu_ids")) is not None
+        )
+        text, path = next(told, ("", ""))
+        option = f"gpu_ids: {{cards}} ({path})"
+    text = text.replace(" ", "")
+    return (tuple(text.split(",")), option) if _NUMBERS.fullmatch(text) else None
+
+
+def _of_deepspeed(options: Mapping[str, str], node: str, present: Sequence[int]) -> _Named | None:
+    """``--include host:0,1@host2:0,1``, or all but those of ``--exclude``."""
+    host, kept = _slots(options.get("include", ""), node)
+    if kept:
+        return kept, f"--include {host}:{{cards}}"
+    host, left_out = _slots(options.get("exclude", ""), node)
+    left = tuple(str(index) for index in present if str(index) not in left_out)
+    return (left, f"--include {host}:{{cards}}") if left_out and left else None
+
+
+def _slots(text: str, node: str) -> tuple[str, tuple[str, ...]]:
+    """The host that is this node, or the only one, and its numbers; none where all of its cards are meant."""
+    hosts = {host: slots for host, _, slots in (part.strip().partition(":") for part in text.split("@"))}
+    only = next(iter(hosts)) if len(hosts) == 1 else ""
+    host = next((name for name in ("localhost", "127.0.0.1", node) if name in hosts), only)
+    return host, tuple(hosts[host].split(",")) if host and _NUMBERS.fullmatch(hosts[host]) else ()
+
+
+def _of_slurm(text: str) -> _Named | None:
+    """The cards of ``map_gpu:0,1*2`` or ``mask_gpu:0x3,0xc``, each once."""
+    kind, _, listed = text.rpartition(":")
+    each = [one.partition("*")[0] for one in listed.split(",")]
+    if kind.endswith("mask_gpu"):
+        masks = [int(one, 16) for one in each if _MASK.fullmatch(one)]
+        each = [str(bit) for mask in masks for bit in range(mask.bit_length()) if mask >> bit & 1]
+    elif not kind.endswith("map_gpu"):
+        return None
+    plain = bool(each) and all(one.isdecimal() for one in each)
+    return (tuple(dict.fromkeys(each)), "--gpu-bind=map_gpu:{cards}") if plain else None
+
+
+def parts_to_choose(chosen: ChosenCards, cards: Sequence[Card]) -> dict[str, Any]:
+    """Parts of a remedy that takes ``cards``: the variable that chooses them, or how the command names them."""
+    if not chosen.option:
+        return {"set": variable_for(cards)}
+    listed = ",".join(str(card.index) for card in cards)
+    return {"change": Text("{option}", {"option": chosen.option.replace("{cards}", listed)})}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from unhang.check.devices.chosen_cards import named_cards
 from unhang.check.devices.devices import (
     CardHealth,
     Cards,
@@ -23,7 +24,9 @@ from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge.hardware import find_xid
 from unhang.program.launch.command_words import parse_command
+from unhang.program.launch.launch import Configuration
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.program.settings.configuration_files import configuration_of
 from unhang.sentences import Text, say
 
 NAME = "devices"
@@ -33,7 +36,6 @@ BUS = "/sys/bus/pci/devices"
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel", "0x1da3": "habana"}
 _DISPLAY, _ACCELERATOR = "0x03", "0x12"  # PCI classes: display controller, processing accelerator
 _COMPUTE = ("0x0302", "0x0380", "0x12")  # no monitor outlet
-_CARD_OPTIONS = {"accelerate": "gpu_ids", "deepspeed": "include"}
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 _LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 MAX_XIDS = 1_000
@@ -41,13 +43,13 @@ MAX_XIDS = 1_000
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Driver, cards and libraries, each with what was found or why not."""
-    yield DeviceSelection, InspectionResult(_choice(machine, plan))
     pci = pci_cards(machine)
     yield PciCards, pci
     yield OtherAccelerators, _others(machine, pci.found or PciCards())
     cards, trouble = query_cards(machine)
     if cards == InspectionResult() and not (pci.found or PciCards()).of("nvidia"):
         cards = InspectionResult(Cards())  # neither a tool nor a card: there is none here
+    yield DeviceSelection, InspectionResult(_choice(machine, plan, cards.found or Cards()))
     yield Cards, cards
     yield DriverFailure, InspectionResult(trouble)
     some = cards.found is not None and bool(cards.found.cards)
@@ -72,17 +74,17 @@ def _pci_card(machine: Machine, name: str) -> PciCard | None:
     return PciCard(name, vendor, kind.startswith(_COMPUTE), leading_integer(machine.text(f"{BUS}/{name}/numa_node")))
 
 
-def _choice(machine: Machine, plan: PlannedJob) -> DeviceSelection:
-    """By the environment of the job; ``deepspeed --include localhost:0,1`` names cards as well."""
-    told, launch = dict(job_variables(machine, plan)), parse_command(plan.command)
-    numbers = launch.options.get(_CARD_OPTIONS.get(launch.launcher, ""), "").rpartition(":")[2]
-    if re.fullmatch(r"\d+(,\d+)*", numbers):
-        told["CUDA_VISIBLE_DEVICES"] = numbers
+def _choice(machine: Machine, plan: PlannedJob, cards: Cards) -> DeviceSelection:
+    """By the environment of the job, and by what its command says of cards."""
+    told, launch = job_variables(machine, plan), parse_command(plan.command)
     text = told.get("CUDA_VISIBLE_DEVICES")
     words = None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
     rank = next((told[name] for name in _LOCAL_RANKS if told.get(name)), "")
     scheduler = next((name for name in _SCHEDULERS if told.get(name)), "")
-    return DeviceSelection(words, told.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST"), leading_integer(rank), scheduler)
+    order = told.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    choice = DeviceSelection(words, order, leading_integer(rank), scheduler)
+    files = configuration_of(machine, launch)[0] if launch.launcher == "accelerate" else Configuration()
+    return named_cards(launch, files, choice, machine.node, tuple(card.index for card in cards.cards))
 
 
 def _xids(machine: Machine) -> InspectionResult[XidHistory]:

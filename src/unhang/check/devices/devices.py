@@ -121,13 +121,15 @@ class XidHistory:
 class DeviceSelection:
     """What the environment says of devices: ``words`` of CUDA_VISIBLE_DEVICES (None: not set, every card is seen);
     ``order``: CUDA_DEVICE_ORDER; ``local_rank``: this process's number on its node, where a launcher set one;
-    ``scheduler``: the variable of a scheduler that gave out the cards.
+    ``scheduler``: the variable of a scheduler that gave out the cards; ``option``: how the command names them, with
+    ``{cards}`` in their place, where not by the variable.
     """
 
     words: tuple[str, ...] | None = None
     order: str = "FASTEST_FIRST"
     local_rank: int | None = None
     scheduler: str = ""
+    option: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,3 +147,10 @@ class Cores:
     """Processor cores the job may use: the machine's, or fewer where a control group says so."""
 
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NeededSettings:
+    """Settings that this machine was seen to need, as ``NAME=value``, and how that is known: ``bisect 2026-11-20``."""
+
+    of: Mapping[str, str]

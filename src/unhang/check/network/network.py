@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from unhang.findings import Evidence
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge import numbers
+from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.launch.launch import Launch
 
 _NODE_COUNTS = ("PET_NNODES", "NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES")
@@ -188,8 +189,12 @@ def is_link_local(text: str) -> bool:
 
 def nodes_of(here: NodeInspection) -> int | None:
     """On how many nodes the job would run; None when nothing says."""
-    planned = here.found(PlannedNodes)
-    return None if planned is None else planned.count
+    planned, launch = here.found(PlannedNodes), here.found(Launch) or Launch()
+    if planned is None:
+        settings = here.found(JobEnvironment) or JobEnvironment({})
+        told = {name: setting.value for name, setting in settings.in_force.items()}
+        planned = PlannedNodes(planned_node_count(launch, told))
+    return launch.nodes if planned.count is None else planned.count
 
 
 def planned_node_count(launch: Launch, environment: Mapping[str, str]) -> int | None:
@@ -203,4 +208,5 @@ def planned_node_count(launch: Launch, environment: Mapping[str, str]) -> int | 
     world, local = (numbers.integer(environment.get(name, "")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
     if world is not None and local is not None and local > 0:
         return max(1, world // local)
-    return 1 if launch.launcher == "torchrun" else None
+    alone = launch.launcher in ("torchrun", "llamafactory") and "nnodes" not in launch.options
+    return 1 if alone else None

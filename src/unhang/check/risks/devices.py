@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from unhang.check.devices.chosen_cards import better_choice, find_chosen_cards, is_crowded, variable_for
+from unhang.check.devices.chosen_cards import better_choice, find_chosen_cards, is_crowded, parts_to_choose
 from unhang.check.devices.devices import (
     Card,
     CardHealth,
@@ -77,10 +77,13 @@ def device_choice(here: NodeInspection) -> Iterator[Answer]:
     if cards is None or choice is None or chosen is None:
         return
     found: list[Finding] = []
-    evidence = (Evidence(Source("environment"), f"CUDA_VISIBLE_DEVICES={','.join(choice.words or ())}"),)
+    listed = ",".join(choice.words or ())
+    said = choice.option.replace("{cards}", listed) or f"CUDA_VISIBLE_DEVICES={listed}"
+    evidence = (Evidence(Source("command" if choice.option else "environment"), said),)
     if chosen.unknown or chosen.twice:
         values = {"word": chosen.unknown or chosen.twice, "cards": [card.index for card in cards.cards]}
-        found.append(ROWS.risk("no-such-card" if chosen.unknown else "named-twice", values, evidence=evidence))
+        row = "no-such-card" if chosen.unknown else "named-twice"
+        found.append(ROWS.risk(row, values, subject=chosen.subject, evidence=evidence))
     elif choice.words == ():
         found.append(ROWS.risk("none-named", evidence=evidence))
     kinds = sorted({card.name for card in chosen.cards})
@@ -88,7 +91,7 @@ def device_choice(here: NodeInspection) -> Iterator[Answer]:
         better = better_choice(cards, here.found(CardTopology) or CardTopology(), chosen)
         remedy = ROWS.remedy("use-one-kind", cost=ROWS.words("fewer-cards"))
         if better is not None:
-            remedy = ROWS.remedy("use-one-kind", set=variable_for(better))
+            remedy = ROWS.remedy("use-one-kind", **parts_to_choose(chosen, better))
         named = tuple(Evidence(Source("nvidia-smi"), f"GPU {card.index}: {card.name}") for card in chosen.cards[:8])
         values = {"kinds": ", ".join(kinds)}
         found.append(ROWS.risk("different-kinds", values, evidence=named, remedies=(remedy,)))
@@ -157,7 +160,9 @@ def device_crowded(here: NodeInspection) -> Iterator[Answer]:
     remedies = []
     if better is not None:
         idle = "use-idle-cards-if-yours" if chosen.named else "use-idle-cards"
-        remedies.append(ROWS.remedy(idle, {"cards": [card.index for card in better]}, set=variable_for(better)))
+        remedies.append(
+            ROWS.remedy(idle, {"cards": [card.index for card in better]}, **parts_to_choose(chosen, better))
+        )
     pids = ",".join(str(process.pid) for card in crowded for process in cards.on(card))
     remedies.append(ROWS.remedy("ask-owner" if pids else "ask-on-host", {"pids": pids}))
     yield ROWS.risk(

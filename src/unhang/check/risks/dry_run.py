@@ -45,6 +45,7 @@ def same_data(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """Each data loader that was read on several ranks: who has fewer batches leaves the loop, the others wait."""
     starts = starts_of(situations)
     splits = [one for one in _splits(situations) if not one[1].call.endswith("DataLoader")]  # shuffled, not cut
+    splits = [one for one in splits if one[1].splits] or splits
     for key in dict.fromkeys(_key(loader) for start in starts for loader in start.loaders):
         having = [(start, loader) for start in starts for loader in start.loaders if _key(loader) == key]
         if len(having) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unhang.check.devices.chosen_cards import (
     barred_pairs,
@@ -11,8 +11,8 @@ from unhang.check.devices.chosen_cards import (
     find_chosen_cards,
     has_no_p2p,
     offers_unsupported_p2p,
+    parts_to_choose,
     topology_from_numa,
-    variable_for,
 )
 from unhang.check.devices.devices import (
     BETWEEN,
@@ -32,9 +32,11 @@ from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Evidence, Finding, Grade, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import Text
 
 ROWS = RiskRows("topology")
 SLOW = DISTANCES.index("SYS")
+ONE_SWITCH = DISTANCES.index("PIX")
 
 
 def device_spread(here: NodeInspection) -> Iterator[Answer]:
@@ -61,14 +63,33 @@ def device_spread(here: NodeInspection) -> Iterator[Answer]:
         "nearer": BETWEEN[nearer],
     }
     remedy = "use-nearer-cards-if-yours" if chosen.named else "use-nearer-cards"
+    because = (*_groups(ways, chosen.indices), ROWS.words("nearer-idle", **values))
     source = Source("nvidia-smi topo -m" if ways.told else "/sys/bus/pci/devices")
     places = "; ".join(f"GPU{index}: NUMA {ways.numa.get(index, '?')}" for index in chosen.indices)
     yield ROWS.risk(
         "between-processors" if worst == SLOW and len(numa) > 1 else "far-apart",
         values,
+        subject=chosen.subject,
+        because=because,
         evidence=(Evidence(source, places),),
-        remedies=(ROWS.remedy(remedy, values, set=variable_for(better)),),
+        remedies=(ROWS.remedy(remedy, values, **parts_to_choose(chosen, better)),),
     )
+
+
+def _groups(ways: CardTopology, indices: Sequence[int]) -> Iterator[Text]:
+    """Which of the cards share a NUMA node, and which of them a PCIe switch."""
+    nodes: dict[int, list[int]] = {}
+    switches: dict[int, list[int]] = {}
+    for index in indices:
+        if index in ways.numa:
+            nodes.setdefault(ways.numa[index], []).append(index)
+        first = next((one for one in switches if ways.distance(one, index) == ONE_SWITCH), index)
+        switches.setdefault(first, []).append(index)
+    for node, cards in sorted(nodes.items()):
+        yield ROWS.words("on-node", cards=cards, node=node)
+    for cards in switches.values():
+        if len(cards) > 1:
+            yield ROWS.words("on-switch", cards=cards)
 
 
 def device_peers(here: NodeInspection) -> Iterator[Answer]:

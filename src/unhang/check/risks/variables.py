@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.check.devices.chosen_cards import has_no_p2p, is_p2p_redirected
-from unhang.check.environment.environment import Versions
+from unhang.check.environment.environment import NeededSettings, Versions
 from unhang.check.network.network import nodes_of
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Cause, Grade, Remedy, Severity
@@ -96,12 +96,16 @@ def about(setting: VariableSetting, *others: VariableSetting) -> dict[str, Any]:
 
 def variable_costly(here: NodeInspection) -> Iterator[Answer]:
     """A workaround copied from another machine: it slows every collective, or takes away what would tell of a hang."""
+    needed = (here.found(NeededSettings) or NeededSettings({})).of
     for one in judged(here):
         row = find_costly_setting(one.name, one.parsed.value) if one.is_read else None
         if row is None:
             continue
+        setting = f"{one.name}={one.parsed.value}"
         if row.cause == Cause.NETWORK_CONFIG and nodes_of(here) == 1:
             yield ROWS.fine("one-node", name=one.name)
+        elif setting in needed:
+            yield ROWS.fine("needed", setting=setting, how=needed[setting])
         elif one.name == "NCCL_P2P_DISABLE" and has_no_p2p(here):
             yield ROWS.fine("costly", name=one.name)
         elif one.name == "NCCL_P2P_DISABLE" and is_p2p_redirected(here):

@@ -42,6 +42,11 @@ def workarounds() -> tuple[Workaround, ...]:
     return read_rows("workarounds.toml", "workaround", Workaround)
 
 
+def cause_worked_around(name: str, value: str) -> str:
+    """The cause that ``NAME=value`` gets around; empty where no row sets it so."""
+    return next((row.cause for row in workarounds() if row.set.get(name) == value), "")
+
+
 def workarounds_to_unset(backend: str, environment: Mapping[str, str]) -> tuple[Workaround, ...]:
     """Variables of these rows that ``environment`` sets, each as a workaround that unsets it (value ``""``)."""
     row = next(row for row in workarounds() if row.id == "unset")

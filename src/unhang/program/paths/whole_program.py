@@ -17,14 +17,14 @@ from unhang.program.data_flow.program_flow import ProgramFlow
 from unhang.program.paths.collective_traces import CollectiveTraces
 from unhang.program.paths.divergence_search import DivergenceSearch
 from unhang.program.paths.divergent_paths import ProgramPaths
-from unhang.program.rank_dependence.unseeded_splits import GENERATORS, seeded_alike
+from unhang.program.rank_dependence.random_draws import GENERATORS
+from unhang.program.rank_dependence.unseeded_splits import SEEDING_TRAINERS, seeded_alike
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 from unhang.program.syntax.syntax_tree import Function, dotted, own_nodes, parsed_files
 
 MAX_S = 10.0
 """Of processor time for one program; what was not read by then is said to be missing."""
-_SEEDING = ("transformers.", "trl.")
 _MAY_PART = late_pattern(
     r"rank|[dD]istributed|DDP|FSDP|accelerat|lightning|deepspeed|main_process|is_main|master|process_zero|fabric"
 )
@@ -51,7 +51,7 @@ def _find_program_paths(
     until = time.process_time() + MAX_S
     calls = CallGraph(parsed_files(files))
     launch = _Reaching(calls, entered or tuple(file.path for file in files[:1])).found
-    flow = ProgramFlow(calls, list(launch), seeds=_seeded_alike(files, calls), sharded=sharded, until=until)
+    flow = ProgramFlow(calls, list(launch), seeds=_seeded_alike(calls), sharded=sharded, until=until)
     told = {one: tuple(w.at(line, text) for w, line, text in way) for one, way in launch.items()}
     traces = CollectiveTraces(flow.reads)
     ways = ProgramPaths(flow, told, traces, partly=len(flow.reads) < len(launch))
@@ -61,13 +61,13 @@ def _find_program_paths(
     return ways
 
 
-def _seeded_alike(files: Sequence[SourceFile], calls: CallGraph) -> frozenset[str]:
+def _seeded_alike(calls: CallGraph) -> frozenset[str]:
     """Global generators with the same seed on every rank; the trainers of these libraries seed all of them so."""
     made = (calls.table.outside(call.func, one) for one in calls.defined for call in one.calls)
     bases = (base for one in calls.defined if one.owner is not None for base in one.owner.bases)
-    if any(name.startswith(_SEEDING) and name.endswith("Trainer") for name in made) or "Trainer" in bases:
+    if any(name.startswith(SEEDING_TRAINERS) and name.endswith("Trainer") for name in made) or "Trainer" in bases:
         return frozenset(GENERATORS)
-    return seeded_alike(files)
+    return seeded_alike(calls)
 
 
 class _Reaching:

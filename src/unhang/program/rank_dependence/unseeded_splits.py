@@ -1,41 +1,36 @@
 """Places where a program splits or shuffles its data without a seed: every rank may get another split.
 
-The way with a seed is made of the expression itself, so that it can be pasted: what it calls, with its own arguments.
+What counts is which generator a draw uses and whether that was seeded before it: a seed that is set afterwards, or one
+of another generator, does not help.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
-from unhang.program.rank_dependence.rank_values import RankValues, rank_values
-from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, dotted, own_nodes, parsed_files
-
-_SEEDS_ALL = {"set_seed", "seed_everything", "seed_all", "enable_full_determinism"}
-_SEEDS_TORCH = ("torch.manual_seed", "manual_seed", "torch.random.manual_seed")
-GENERATORS = ("python", "numpy", "torch")
-_WORDS = (
-    *("random_split", "train_test_split", "randperm", "RandomSampler", "permutation", "shuffle", "sample", "choices"),
-    *("DataLoader", "seed", "rand(", "random(", "uniform(", "set("),
+from unhang.knowledge.collectives import source_names
+from unhang.program.rank_dependence.random_draws import (
+    GENERATORS,
+    SEEDS,
+    NameMeanings,
+    RandomDraw,
+    find_random_draws,
 )
-_RANDOM_MODULES = {"random": "python", "np.random": "numpy", "numpy.random": "numpy"}
-_ALIASES = {"np": "numpy", "wds": "webdataset", "pd": "pandas"}
-_WITH_GENERATOR = {"random_split", "randperm", "RandomSampler", "SubsetRandomSampler", "DataLoader"}
-_OF_MODULE = {"random": {"shuffle", "sample", "choices"}, "numpy.random": {"permutation", "shuffle"}}
-_NUMBERS = {
-    *("torch.rand", "random.random", "random.uniform"),
-    *(f"numpy.random.{name}" for name in ("rand", "random", "random_sample", "uniform")),
-}
-_OWN_GENERATORS = {"default_rng", "RandomState", "Random"}
-"""Of NumPy and of Python: an object that draws from a state of its own."""
-_CALL_CHARS = 100
-"""Longer calls are shown without their arguments."""
-SEEDED_TORCH_GENERATOR = "torch.Generator().manual_seed(42)"
-SEEDS = {"python": "random.seed(42)", "numpy": "numpy.random.seed(42)", "torch": "torch.manual_seed(42)"}
-"""What seeds each global generator."""
+from unhang.program.rank_dependence.rank_values import rank_values
+from unhang.program.syntax.call_graph import CallGraph
+from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
+from unhang.program.syntax.execution_order import ExecutionOrder
+from unhang.program.syntax.syntax_tree import call_name, dotted, names_in, parsed_files
+
+_WORDS = (
+    *("random_split", "train_test_split", "randperm", "RandomSampler", "permutation", "shuffle", "sample", "choice"),
+    *("DataLoader", "rand(", "random(", "uniform(", "set("),
+)
+SEEDING_TRAINERS = ("transformers.", "trl.")
+"""Libraries whose trainers seed every generator with ``args.seed`` when they are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,9 @@ class UnseededSplit:
     splits: bool = False
     """It decides how the data is parted, not only its order."""
     settled: bool = True
-    """What decides stands in the same function, or nowhere; elsewhere only running tells what comes first."""
+    """What decides stands in the same function, is known to run before, or stands nowhere; else only running tells."""
+    late: SourceLine | None = None
+    """Where its generator is seeded, only after it has drawn."""
     argument: tuple[str, str] = ("", "")
     """The argument of the call that seeds it, and its value, as Python; empty where it has none."""
 
@@ -67,38 +64,51 @@ class UnseededSplit:
         return {"argument": name, "seed": value, "seed_all": seeds}
 
 
-@dataclass(slots=True)
-class _Seeds:
-    """Global generators that some file seeds: ``common`` to all ranks, or with what ``differs`` by rank (and where)."""
+@dataclass(frozen=True, slots=True)
+class _Seed:
+    """A call that seeds global generators, alike on all ranks or with what ``differs`` between them."""
 
-    common: set[str] = field(default_factory=set)
-    differs: dict[str, set[Scope]] = field(default_factory=dict)
+    call: ast.Call
+    here: FunctionDefinition
+    generators: frozenset[str]
+    differs: bool
 
 
 def unseeded_splits(
-    files: Iterable[SourceFile], reached: Container[Scope] | None = None
+    files: Iterable[SourceFile],
+    calls: CallGraph | None = None,
+    entered: Sequence[str] = (),
+    reached: Container[FunctionDefinition] | None = None,
 ) -> tuple[tuple[SourceFile, UnseededSplit], ...]:
-    """Splits and shuffles of a program that have no seed common to all ranks, in the order of its files and lines.
+    """Splits and shuffles of a program that have no seed common to all ranks: those that part the data first, then in
+    the order of files and lines.
 
-    A seed set in one file counts in all; ``reached``: functions that the launch comes to, where that is known.
-    Supporting evidence only: what runs first is not known, nor what libraries do.
+    A seed counts in all files unless the source shows that it is set later. ``calls``: of these files, where they are
+    known already; ``entered``: what is started; ``reached``: functions that the launch comes to, where that is known.
+    Supporting evidence only: what libraries do is not known.
     """
-    read = list(parsed_files(file for file in files if any(word in file.text for word in _WORDS)))
-    seeds = _seeds_of([program for _, program in read], reached)
-    return tuple((file, split) for file, program in read for split in _splits(program, seeds))
+    files = tuple(files)
+    told = {file.path for file in files if any(word in file.text for word in _WORDS)}
+    calls = calls or CallGraph(parsed_files(files if told else ()))
+    named = {path for path in entered if path != files[0].path}  # by arguments: what calls into them is not known
+    live = [one for one in calls.defined if reached is None or one in reached or one.file.path in named]
+    scopes = [one for one in live if one.file.path in told]
+    names = {program: NameMeanings(program) for program in {one.program for one in scopes}}
+    drawn = [(one, draw) for one in scopes for draw in find_random_draws(one.node, names[one.program])]
+    seeds = list(_seeds(calls, live)) if drawn else []
+    order = ExecutionOrder(calls if seeds else CallGraph(()), entered)
+    judged = ((one.file.path, _judged(draw, one, seeds, order)) for one, draw in drawn)
+    found = {(path, split) for path, split in judged if split is not None}
+    at = {file.path: number for number, file in enumerate(files)}
+    ranked = sorted(found, key=lambda one: (not one[1].splits, at[one[0]], one[1].line, one[1].call))
+    return tuple((files[at[path]], split) for path, split in ranked)
 
 
-def seeded_alike(files: Iterable[SourceFile]) -> frozenset[str]:
+def seeded_alike(calls: CallGraph) -> frozenset[str]:
     """Global generators that a program seeds, and nowhere with what differs by rank."""
-    seeds = _seeds_of([program for _, program in parsed_files(file for file in files if "seed" in file.text)])
-    return frozenset(seeds.common - seeds.differs.keys())
-
-
-def _seeds_of(programs: Sequence[ParsedFile], reached: Container[Scope] | None = None) -> _Seeds:
-    own, seeds = {name for program in programs for name in _defined(program)}, _Seeds()
-    for program in programs:
-        _add_seeds(program, seeds, own, reached)
-    return seeds
+    seeds = tuple(_seeds(calls, calls.defined))
+    differing = {name for seed in seeds if seed.differs for name in seed.generators}
+    return frozenset(name for seed in seeds for name in seed.generators if name not in differing)
 
 
 def unseeded_splits_in_file(source: SourceFile) -> tuple[UnseededSplit, ...]:
@@ -106,290 +116,89 @@ def unseeded_splits_in_file(source: SourceFile) -> tuple[UnseededSplit, ...]:
     return tuple(split for _, split in unseeded_splits((source,)))
 
 
-def _splits(program: ParsedFile, seeds: _Seeds) -> list[UnseededSplit]:
-    values, names = rank_values(program), NameMeanings(program)
-    found: set[UnseededSplit] = set()
-    for scope, outer in program.owners.items():
-        for draw in find_random_draws(scope, names):
-            why = _why(draw, values, (*outer, scope), seeds)
-            if why:
-                seeded = tuple(name for name in GENERATORS if name in seeds.common) if why == "no-seed" else ()
-                line = getattr(draw.node, "lineno", 1)
-                drawn = draw.generator if draw.generator in GENERATORS else ""
-                where = {one for name, every in seeds.differs.items() if name == drawn or not drawn for one in every}
-                settled = why != "seed-differs" or bool(draw.seeds) or scope in where
-                parts = (draw.seeded, draw.splits, settled, draw.argument)
-                found.add(UnseededSplit(line, draw.call, why, drawn, seeded, *parts))
-    return sorted(found, key=lambda split: (split.line, split.call))
+def _judged(
+    draw: RandomDraw, here: FunctionDefinition, seeds: Sequence[_Seed], order: ExecutionOrder
+) -> UnseededSplit | None:
+    early = [seed for seed in seeds if order.runs_before(seed.call, draw.node) is not False]
+    own = [seed for seed in early if not draw.generator or draw.generator in seed.generators]
+    why = _why(draw, here, own)
+    if not why:
+        return None
+    drawn = draw.generator if draw.generator in GENERATORS else ""
+    others = {name for seed in early if not seed.differs for name in seed.generators}
+    deciding = [seed for seed in own if seed.differs]
+    later = (seed for seed in seeds if drawn in seed.generators and order.runs_before(draw.node, seed.call))
+    late = next(later, None) if why == "no-seed" else None
+    return UnseededSplit(
+        line=getattr(draw.node, "lineno", 1),
+        call=draw.call,
+        why=why,
+        draws_from=drawn,
+        seeded=tuple(name for name in GENERATORS if name in others) if why == "no-seed" else (),
+        with_seed=draw.seeded,
+        splits=draw.splits,
+        settled=why != "seed-differs"
+        or bool(draw.seeds)
+        or any(seed.here is here or order.runs_before(seed.call, draw.node) for seed in deciding),
+        late=None if late is None else late.here.at(late.call.lineno, dotted(late.call.func)),
+        argument=draw.argument,
+    )
 
 
-def _defined(program: ParsedFile) -> Iterator[str]:
-    """Functions the program defines itself: a ``set_seed`` of its own seeds what stands in it."""
-    return (node.name for node in program.nodes if isinstance(node, ast.FunctionDef))
-
-
-def _add_seeds(program: ParsedFile, seeds: _Seeds, own: set[str], reached: Container[Scope] | None) -> None:
-    values = rank_values(program)
-    for scope, outer in program.owners.items():
-        if reached is not None and scope not in reached:
-            continue
-        scopes: Sequence[Scope] = (*outer, scope)
-        for node in own_nodes(scope):
-            seeded = _seeded_by(node, own) if isinstance(node, ast.Call) and _values(node) else set()
-            if not seeded or not isinstance(node, ast.Call):
-                continue
-            if any(values.value_depends(argument, scopes) for argument in _values(node)):
-                for name in seeded:
-                    seeds.differs.setdefault(name, set()).add(scope)
-            else:
-                seeds.common |= seeded
-
-
-def _seeded_by(call: ast.Call, own: set[str]) -> set[str]:
-    """The global generators that ``call`` seeds."""
-    name, full = call_name(call), dotted(call.func)
-    if _says(call, "device_specific", True):
-        return set()  # Accelerate and the Trainers built on it: another seed on every rank, for what is drawn in a step
-    if name == "seed":
-        module = _RANDOM_MODULES.get(full.rpartition(".")[0])
-        return {module} if module else set()
-    if name == "manual_seed":
-        # `torch.Generator().manual_seed(0)` seeds that generator only; torch.cuda's draws nothing on the CPU
-        return {"torch"} if full in _SEEDS_TORCH else set()
-    return set(GENERATORS) if name in _SEEDS_ALL and name not in own else set()
-
-
-def _why(draw: RandomDraw, values: RankValues, scopes: Sequence[Scope], seeds: _Seeds) -> str:
+def _why(draw: RandomDraw, here: FunctionDefinition, seeds: Sequence[_Seed]) -> str:
     if draw.seeds:
-        return "seed-differs" if any(values.value_depends(value, scopes) for value in draw.seeds) else ""
+        return "seed-differs" if any(_differs(value, here) for value in draw.seeds) else ""
     if draw.generator == "hash":
         return "hash-order"
-    if draw.generator == "own":  # no global seed reaches it
-        return "no-seed"
-    if draw.generator in seeds.differs or (not draw.generator and seeds.differs):
-        return "seed-differs"
-    if draw.generator in seeds.common or (not draw.generator and seeds.common):
-        return ""
+    if draw.generator != "own" and seeds:  # no global seed reaches an object of its own
+        return "seed-differs" if any(seed.differs for seed in seeds) else ""
     return "no-seed"
+
+
+def _differs(value: ast.expr, here: FunctionDefinition) -> bool:
+    return bool(rank_values(here.program).value_depends(value, here.scopes))
+
+
+def _seeds(calls: CallGraph, live: Iterable[FunctionDefinition]) -> Iterator[_Seed]:
+    own = {one.name for one in calls.defined}
+    for one in live:
+        for call in one.calls:
+            if generators := _seeded_by(call, calls, one, own):
+                yield _Seed(call, one, frozenset(generators), _differs_by_rank(call, calls, one))
+
+
+def _differs_by_rank(call: ast.Call, calls: CallGraph, here: FunctionDefinition) -> bool:
+    """Whether a seed is made of the rank, there or by who calls the function that sets it: ``set_seed(42 + rank)``."""
+    if any(_differs(value, here) for value in _values(call)):
+        return True
+    asked = {name for value in _values(call) for name in names_in(value)} & {*here.parameters}
+    return any(
+        target is here and name in asked and _differs(value, caller)
+        for caller, made in (calls.callers.get(here, ()) if asked else ())
+        for target, values in calls.arguments(made, caller)
+        for name, value in values.items()
+    )
+
+
+def _seeded_by(call: ast.Call, calls: CallGraph, here: FunctionDefinition, own: Container[str]) -> Iterable[str]:
+    """The global generators that ``call`` seeds: itself, or by what a library does when it is called."""
+    name, full = call_name(call), calls.table.outside(call.func, here) or dotted(call.func)
+    if not _values(call) or any(k.arg == "device_specific" and getattr(k.value, "value", 0) for k in call.keywords):
+        return ()  # Accelerate's: another seed on every rank, for what is drawn in a step
+    if name in source_names("seeds_all") and name not in own:
+        return GENERATORS
+    if name.endswith("Trainer") and _is_seeding_trainer(call, full, calls, here):
+        return GENERATORS
+    return [generator for generator in GENERATORS if full in source_names(f"seeds_{generator}")]
+
+
+def _is_seeding_trainer(call: ast.Call, full: str, calls: CallGraph, here: FunctionDefinition) -> bool:
+    """Trainers of these libraries, and classes made of them, seed all generators when they are made."""
+    made, table = calls.made(call, here), calls.table
+    lineage = table.lineage(made) if made is not None else ()
+    bases = [table.outside(base, table.module_of(one)) for one in lineage for base in one.node.bases]
+    return any(base.startswith(SEEDING_TRAINERS) and base.endswith("Trainer") for base in (full, *bases))
 
 
 def _values(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(keyword.value for keyword in call.keywords)]
-
-
-def _says(call: ast.Call, name: str, value: bool) -> bool:
-    return any(k.arg == name and isinstance(k.value, ast.Constant) and k.value.value is value for k in call.keywords)
-
-
-# -- what is drawn at random
-
-
-@dataclass(frozen=True, slots=True)
-class RandomDraw:
-    """``node`` draws from ``generator``: a global one, ``hash`` (the order of a set), ``own``, or empty (not told)."""
-
-    node: ast.AST
-    call: str
-    generator: str
-    seeded: str
-    """The same with a seed, as Python."""
-    splits: bool = False
-    """It decides how the data is parted, not only its order."""
-    seeds: tuple[ast.expr, ...] = ()
-    """What it is seeded with already."""
-    argument: tuple[str, str] = ("", "")
-    """The argument that seeds it, and its value, as Python."""
-
-
-class NameMeanings:
-    """What the names of a program stand for: modules under other names, and what is assigned once."""
-
-    def __init__(self, program: ParsedFile) -> None:
-        self._modules = dict(_ALIASES)
-        self._values: dict[str, ast.expr | None] = {}
-        for node in program.nodes:
-            if isinstance(node, ast.Import):
-                self._modules.update((name.asname, name.name) for name in node.names if name.asname)
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                self._modules.update((n.asname or n.name, f"{node.module}.{n.name}") for n in node.names)
-            elif isinstance(node, ast.Assign) and len(node.targets) == 1 and (name := dotted(node.targets[0])):
-                self._values[name] = None if name in self._values else node.value
-
-    def full(self, node: ast.AST) -> str:
-        """``np.random.rand`` as ``numpy.random.rand``."""
-        root, dot, rest = dotted(node).partition(".")
-        return self._modules.get(root, root) + dot + rest
-
-    def value(self, node: ast.AST) -> ast.expr | None:
-        """What the name or attribute was assigned; None where it was assigned twice, or not here."""
-        return self._values.get(dotted(node))
-
-    def comes_from(self, node: ast.AST, module: str) -> bool:
-        """Whether a chain of calls (``wds.WebDataset(x).decode()``) begins with something of ``module``."""
-        for _ in range(64):
-            while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
-                node = node.func if isinstance(node, ast.Call) else node.value
-            if self.full(node).partition(".")[0] == module:
-                return True
-            known = self.value(node)
-            if known is None:
-                return False
-            node = known
-        return False
-
-
-def find_random_draws(scope: Scope, names: NameMeanings) -> Iterator[RandomDraw]:
-    """The draws of a scope, without those of functions inside it."""
-    nodes = list(own_nodes(scope))
-    masks = {name for node in nodes if isinstance(node, ast.Subscript) for name in _masks(node.slice)}
-    for node in nodes:
-        if isinstance(node, ast.Call):
-            yield from _of_call(node, names)
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-            yield from _of_a_set(node, names)
-        elif isinstance(node, ast.Subscript):
-            yield from _of_numbers(node.slice, node.slice, names)
-        elif isinstance(node, ast.Assign) and any(dotted(target) in masks for target in node.targets):
-            yield from _of_numbers(node.value, node.value, names)
-        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
-            for test in (test for generator in node.generators for test in generator.ifs):
-                yield from _of_numbers(test, node, names)
-
-
-def _of_call(call: ast.Call, names: NameMeanings) -> Iterator[RandomDraw]:
-    name, full = call_name(call), names.full(call.func)
-    module = full.rpartition(".")[0]
-    if name == "DataLoader" and (not _says(call, "shuffle", True) or _given(call, "sampler", "batch_sampler")):
-        return
-    if name in _WITH_GENERATOR:
-        yield _with(call, "torch", "generator", SEEDED_TORCH_GENERATOR, splits=name == "random_split")
-    elif name == "train_test_split" and not _says(call, "shuffle", False):
-        of_sklearn = isinstance(call.func, ast.Name) or "model_selection" in full
-        yield _with(call, "numpy", "random_state" if of_sklearn else "seed", "42", splits=True)
-    elif name in _OF_MODULE.get(module, ()):
-        yield _of_module(call, module)
-    elif name == "shuffle" and isinstance(call.func, ast.Attribute):
-        yield from _shuffled(call, call.func.value, names)
-    elif name in ("permutation", "sample", "choices") and isinstance(call.func, ast.Attribute):
-        yield from _of_own(call, call.func.value, names)
-        if name == "sample" and (_given(call, "frac", "n") or names.comes_from(call.func.value, "pandas")):
-            yield _with(call, "numpy", "random_state", "42")
-
-
-def _shuffled(call: ast.Call, receiver: ast.expr, names: NameMeanings) -> Iterator[RandomDraw]:
-    own = list(_of_own(call, receiver, names))
-    if own:
-        yield from own
-    elif names.comes_from(receiver, "webdataset"):
-        yield _with(call, "own", "rng", "random.Random(42)")
-    else:
-        yield _with(call, "", "seed", "42", also=tuple(call.args[:1]))  # of datasets, whose first argument is the seed
-
-
-def _of_own(call: ast.Call, receiver: ast.expr, names: NameMeanings) -> Iterator[RandomDraw]:
-    """A draw from an object with a state of its own: seeded where that was made."""
-    made = names.value(receiver)
-    if not isinstance(made, ast.Call) or call_name(made) not in _OWN_GENERATORS:
-        return
-    seeds = tuple(value for value in (*made.args, *(keyword.value for keyword in made.keywords)) if not _is_none(value))
-    seeded = f"{ast.unparse(receiver)} = {ast.unparse(made.func)}(42)"
-    yield RandomDraw(call, dotted(call.func), "own", seeded, seeds=seeds)
-
-
-def _of_module(call: ast.Call, module: str) -> RandomDraw:
-    spelt = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else module
-    seeded = copy.deepcopy(call)
-    source = f"{spelt}.Random(42)" if module == "random" else f"{spelt}.default_rng(42)"
-    seeded.func = ast.Attribute(_expression(source), call_name(call), ast.Load())
-    generator = "python" if module == "random" else "numpy"
-    return RandomDraw(call, dotted(call.func), generator, _written(seeded))
-
-
-def _of_a_set(part: ast.Subscript, names: NameMeanings) -> Iterator[RandomDraw]:
-    """``list(set(x))[:n]``: the order of a set of strings is another in every process, whatever is seeded."""
-    listed = part.value if isinstance(part.value, ast.Call) else names.value(part.value)
-    if not isinstance(listed, ast.Call) or call_name(listed) not in ("list", "tuple") or len(listed.args) != 1:
-        return
-    inner = listed.args[0]
-    of_set = isinstance(inner, ast.Set | ast.SetComp) or (isinstance(inner, ast.Call) and call_name(inner) == "set")
-    if of_set:
-        ordered = ast.Subscript(ast.Call(ast.Name("sorted"), [inner], []), part.slice, ast.Load())
-        yield RandomDraw(part, f"{call_name(listed)}(set(…))", "hash", _written(ordered))
-
-
-def _of_numbers(test: ast.AST, whole: ast.AST, names: NameMeanings) -> Iterator[RandomDraw]:
-    """A mask made of random numbers (``rand(n) < 0.9``): how many it takes differs with every draw."""
-    for compared in (node for node in ast.walk(test) if isinstance(node, ast.Compare)):
-        for call in (node for node in ast.walk(compared) if isinstance(node, ast.Call)):
-            full = names.full(call.func)
-            if full in _NUMBERS and not _given(call, "device"):
-                seeds = tuple(keyword.value for keyword in call.keywords if keyword.arg == "generator")
-                yield RandomDraw(call, dotted(call.func), full.partition(".")[0].replace("random", "python"),
-                           _mask(call, whole, full), splits=True, seeds=seeds)  # fmt: skip
-
-
-def _mask(call: ast.Call, whole: ast.AST, full: str) -> str:
-    if full == "torch.rand":
-        return ast.unparse(
-            _Replaced(call, _keyword(call, "generator", SEEDED_TORCH_GENERATOR)).visit(copy.deepcopy(whole))
-        )
-    if full.startswith("random."):
-        drawn = ast.Call(ast.Attribute(ast.Name("draw"), call_name(call), ast.Load()), call.args, call.keywords)
-        return "draw = random.Random(42)\n" + ast.unparse(_Replaced(call, drawn).visit(copy.deepcopy(whole)))
-    spelt = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else "numpy.random"
-    name = "uniform" if call_name(call) == "uniform" else "random"
-    shape: list[ast.expr] = [ast.Tuple(call.args, ast.Load())] if call_name(call) == "rand" else call.args
-    drawn = ast.Call(ast.Attribute(_expression(f"{spelt}.default_rng(42)"), name, ast.Load()), shape, call.keywords)
-    return ast.unparse(_Replaced(call, drawn).visit(copy.deepcopy(whole)))
-
-
-class _Replaced(ast.NodeTransformer):
-    """One call of an expression in the place of another; a copy is told by where it stands."""
-
-    def __init__(self, old: ast.Call, new: ast.Call) -> None:
-        self._place, self._new = (old.lineno, old.col_offset, old.end_col_offset), new
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        place = (node.lineno, node.col_offset, node.end_col_offset)
-        return self._new if place == self._place else self.generic_visit(node)
-
-
-def _with(
-    call: ast.Call, generator: str, name: str, value: str, *, splits: bool = False, also: tuple[ast.expr, ...] = ()
-) -> RandomDraw:
-    words = ("generator", "seed", "random_state", "rng", "seeds")
-    seeds = tuple(k.value for k in call.keywords if k.arg in words and not _is_none(k.value))
-    seeded = _written(_keyword(call, name, value))
-    return RandomDraw(call, dotted(call.func), generator, seeded, splits, seeds + also, (name, value))
-
-
-def _keyword(call: ast.Call, name: str, value: str) -> ast.Call:
-    seeded = copy.deepcopy(call)
-    seeded.keywords = [keyword for keyword in seeded.keywords if keyword.arg != name]
-    seeded.keywords.append(ast.keyword(name, _expression(value)))
-    return seeded
-
-
-def _written(node: ast.Call | ast.Subscript) -> str:
-    text = ast.unparse(node)
-    if len(text) <= _CALL_CHARS or not isinstance(node, ast.Call):
-        return text
-    return ast.unparse(ast.Call(node.func, [ast.Constant(...)], node.keywords[-1:]))
-
-
-def _expression(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
-
-
-def _masks(index: ast.AST) -> Iterator[str]:
-    for node in ast.walk(index):
-        if isinstance(node, ast.Name | ast.Attribute):
-            yield dotted(node)
-
-
-def _given(call: ast.Call, *names: str) -> bool:
-    return any(keyword.arg in names and not _is_none(keyword.value) for keyword in call.keywords)
-
-
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

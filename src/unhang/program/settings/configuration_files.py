@@ -89,17 +89,10 @@ def _counted(launch: Launch, machine: Machine, configuration: Configuration) -> 
     """How many processes, where the command leaves it to the cards the job sees, accelerate's file or a host file."""
     if launch.launcher == "deepspeed":
         return _on_hosts(launch, machine)
+    if launch.launcher == "accelerate":
+        launch = _on_machines(launch, configuration)
     if launch.processes is not None:
         return launch
-    if launch.launcher == "accelerate":
-        for file in configuration.of("accelerate"):
-            count, machines = (
-                numbers.finite_number(file.get("num_processes")),
-                numbers.finite_number(file.get("num_machines")),
-            )
-            if count:
-                nodes = launch.nodes or int(machines or 1) or 1
-                return replace(launch, processes=int(count) // nodes, nodes=nodes)
     asked = launch.options.get("nproc_per_node") or launch.options.get("nproc", "")
     cards = machine.environment.get("CUDA_VISIBLE_DEVICES", "")
     if asked not in ("gpu", "auto") or not cards:
@@ -107,12 +100,30 @@ def _counted(launch: Launch, machine: Machine, configuration: Configuration) -> 
     return replace(launch, processes=len([card for card in cards.split(",") if card.strip()]))
 
 
+def _on_machines(launch: Launch, configuration: Configuration) -> Launch:
+    """accelerate: ``num_machines`` and ``num_processes`` (of all machines) of its file, else one machine."""
+    files = configuration.of("accelerate")
+    unknown = (not launch.nodes and "num_machines" in launch.options) or (not files and "config_file" in launch.options)
+    if unknown:
+        return launch
+    told = [numbers.finite_number(file.get(name)) for name in ("num_processes", "num_machines") for file in files[:1]]
+    count, machines = told or (None, None)
+    nodes = launch.nodes or int(machines or 0) or (None if launch.outer else 1)
+    total = int(count or 0) if launch.processes is None else launch.processes * (launch.nodes or 1)
+    return replace(launch, processes=total // (nodes or 1) or None, nodes=nodes)
+
+
 def _on_hosts(launch: Launch, machine: Machine) -> Launch:
-    """DeepSpeed's host file (``node1 slots=8``) says how many nodes and processes, unless the command does."""
+    """DeepSpeed's host file (``node1 slots=8``) says how many nodes and processes, unless the command does; without one
+    it starts on this node alone."""
     text = machine.read_named(launch.options.get("hostfile", "/job/hostfile")).found or ""
     slots = [int(found[1]) for line in text.splitlines() if (found := _HOST.match(line))]
-    if not slots or {"include", "exclude"} & launch.options.keys():
-        return launch
+    if "include" in launch.options:
+        hosts = [part.partition(":")[2] for part in launch.options["include"].split("@")]
+        cards = len(hosts[0].split(",")) if hosts[0] else None
+        return replace(launch, processes=launch.processes or cards, nodes=len(hosts))
+    if not slots or "exclude" in launch.options:
+        return replace(launch, nodes=launch.nodes or (None if slots or "num_nodes" in launch.options else 1))
     processes = launch.processes if launch.processes is not None else slots[0]
     return replace(launch, processes=processes, nodes=launch.nodes or len(slots))
 

@@ -126,6 +126,17 @@ class ModuleTable:
             path, entry = target, self.scopes[target].imports.get(inner)
         return ""
 
+    def files_read(self, node: ast.AST, path: str) -> Iterator[str]:
+        """The files of the program that an import in the file ``path`` reads; none for any other ``node``."""
+        names, level = [], 0
+        if isinstance(node, ast.Import):
+            names = [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module, level = node.module or "", node.level
+            names = [module, *(f"{module}.{one.name}".lstrip(".") for one in node.names)]
+        found = (self._module(name, level, path) for name in names)
+        yield from (one for one in found if one is not None)
+
     def _look_up(self, name: str, path: str, deep: int) -> object | None:
         scope = self.scopes[path]
         head, _, rest = name.partition(".")

@@ -139,7 +139,7 @@ def _needs_sharding(one: PathDivergence) -> bool:
 
 def program_rank_given(here: NodeInspection) -> Iterator[Answer]:
     """``init_process_group(rank=local_rank)`` on several nodes: some ranks are claimed twice, the others never come."""
-    program, nodes = here.found(ProgramSource), nodes_of(here) or (here.found(Launch) or Launch()).nodes
+    program, nodes = here.found(ProgramSource), nodes_of(here)
     paths = paths_of(here) if nodes is not None and nodes > 1 else None
     if program is None or paths is None:
         return

@@ -24,7 +24,7 @@ from unhang.program.patterns.single_rank_work import DATA, LOG, SAVE, SingleRank
 from unhang.program.patterns.unsorted_listings import unsorted_listings
 from unhang.program.program_source import ProgramSource
 from unhang.program.rank_dependence.data_loading_code import skipped_rows
-from unhang.program.rank_dependence.unseeded_splits import unseeded_splits
+from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 from unhang.program.settings.job_values import job_values
 from unhang.program.syntax.definitions import SourceLine
 from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, own_nodes, parse_file
@@ -68,16 +68,15 @@ def program_split(here: NodeInspection) -> Iterator[Answer]:
     program, paths = here.found(ProgramSource), paths_of(here)
     if program is None:
         return
-    found = unseeded_splits(program.files, {one.node for one in paths.launch} if paths is not None else None)
+    calls, reached = (None, None) if paths is None else (paths.flow.calls, paths.launch)
+    found = unseeded_splits(program.files, calls, program.entered, reached)
     for source, split in found:
         values = {"call": split.call, "code": split.with_seed, **split.edit}
-        seeded = {"drawn": split.draws_from, "seeded": ", ".join(split.seeded)}
-        unseeded = split.why == "no-seed" and split.draws_from and split.seeded
         parts = {
-            **about(program, SourceLine(source.path, split.line, "", split.call)),
+            **about(program, SourceLine(source.path, split.line, "", split.call), split.late),
             "grade": None if split.splits and split.settled else Grade.BASE_RATE,
             "severity": Severity.STOPS if split.splits else Severity.NOTE,
-            "because": (ROWS.words("other-generator", call=split.call, **seeded),) if unseeded else (),
+            "because": tuple(_why_unseeded(split)),
         }
         if split.why == "hash-order":
             yield ROWS.risk("hash-order", values, **parts)
@@ -87,6 +86,14 @@ def program_split(here: NodeInspection) -> Iterator[Answer]:
             yield ROWS.risk("seeded-with-rank" if split.settled else "seeded-elsewhere", values, **parts)
     if not found:
         yield ROWS.fine("splits")
+
+
+def _why_unseeded(split: UnseededSplit) -> Iterator[Text]:
+    if split.late is not None:
+        yield ROWS.words("seeded-later", call=split.call, seed=split.late.text, place=place(split.late))
+    elif split.why == "no-seed" and split.draws_from and split.seeded:
+        seeded = ", ".join(split.seeded)
+        yield ROWS.words("other-generator", call=split.call, drawn=split.draws_from, seeded=seeded)
 
 
 def program_single_rank(here: NodeInspection) -> Iterator[Answer]:

@@ -8,7 +8,7 @@ def seed():
 
 def main(data):
     seed()
-    return torch.utils.data.random_split(data, [8, 2])  # finds: uneven-data possible stops
+    return torch.utils.data.random_split(data, [8, 2])  # finds: uneven-data likely stops
 
 
 main(rows)

@@ -1,0 +1,2 @@
+import seeds
+import data
