@@ -19,6 +19,7 @@ from unhang.facts.incident_features import incident_features
 from unhang.facts.model import Facts
 from unhang.findings import Candidate, Cause, Finding, KnownIncident, Severity, Status, Verdict
 from unhang.knowledge.reasoning_rows import cause_rows, feature_rows
+from unhang.knowledge.terms import term
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.knowledge.words import text_of
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
@@ -50,7 +51,7 @@ def list_candidates(facts: Facts, verdict: Verdict) -> Verdict:
     A cause is left out that the page itself rules out, and one whose condition is false here: by the order of time, by
     who had come, by steps that were made or grew slower before (``ruled_out.py``). So are incidents of such causes.
     """
-    if not verdict.findings or verdict.findings[0].severity is Severity.NOTE or _explained(verdict.findings):
+    if all(finding.severity is Severity.NOTE for finding in verdict.findings) or _explained(verdict.findings):
         return verdict
     if verdict.status is Status.SLOW:
         return verdict  # counted were stalls and crashes: of a job that only slows down they say nothing
@@ -59,9 +60,12 @@ def list_candidates(facts: Facts, verdict: Verdict) -> Verdict:
     from unhang.knowledge.known_incidents.incident_counts import cause_shares  # most verdicts do without
 
     excluded = excluded_causes(facts) | {answer.cause for answer in verdict.ruled_out}
+    excluded |= {finding.cause for finding in verdict.findings if finding.severity is Severity.NOTE}
     told = _without(excluded, cause_shares(features_of(facts, verdict.findings)))
     alike = tuple(row for row in _alike(facts, verdict.findings[0]) if row.cause not in excluded)
-    return replace(verdict, differential=_candidates(told, _source_suspects(facts)), incidents=alike)
+    return replace(
+        verdict, differential=_candidates(told, _page_suspects(facts, told) | _source_suspects(facts)), incidents=alike
+    )
 
 
 def _without(causes: frozenset[Cause], told: Sequence[CauseShare]) -> tuple[CauseShare, ...]:
@@ -75,11 +79,11 @@ def _explained(findings: Sequence[Finding]) -> bool:
     return any(names_cause(finding) and finding.severity is not Severity.NOTE for finding in findings)
 
 
-def _candidates(told: Sequence[CauseShare], in_source: Mapping[Cause, tuple[Text, ...]]) -> tuple[Candidate, ...]:
-    """The largest shares, and whatever the source itself makes possible."""
+def _candidates(told: Sequence[CauseShare], suspected: Mapping[Cause, tuple[Text, ...]]) -> tuple[Candidate, ...]:
+    """The largest shares, and whatever the source, or the page on that part of the job, makes possible."""
     usual = [share for share in told[:MAX_CANDIDATES] if share.share >= MIN_SHARE]
-    usual += [share for share in told if share not in usual and Cause(share.cause) in in_source]
-    return tuple(_candidate(share, in_source.get(Cause(share.cause), ())) for share in usual)
+    usual += [share for share in told if share not in usual and Cause(share.cause) in suspected]
+    return tuple(_candidate(share, suspected.get(Cause(share.cause), ())) for share in usual)
 
 
 def _candidate(share: CauseShare, seen: tuple[Text, ...]) -> Candidate:
@@ -119,7 +123,7 @@ def _alike(facts: Facts, finding: Finding) -> tuple[KnownIncident, ...]:
     return tuple(KnownIncident(row.cause, row.link, row.happened, row.fixed) for row in found)
 
 
-def _source_suspects(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
+def _source_suspects(facts: Facts) -> dict[Cause, tuple[Text, ...]]:
     """What the source makes possible where nothing that ran tells the cause: a reason to look, never a finding."""
     if facts.all_joined_stalls:
         return {}  # every rank joined: what each does by itself explains nothing
@@ -127,6 +131,18 @@ def _source_suspects(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
     drawn.sort(key=lambda found: not found[1].splits)
     told = tuple(_split_sentence(path, split) for path, split in drawn[:MAX_PLACES])
     return {Cause.UNEVEN_DATA: told} if told else {}
+
+
+def _page_suspects(facts: Facts, told: Sequence[CauseShare]) -> dict[Cause, tuple[Text, ...]]:
+    """What ``unhang explain`` names for the part of the job that the last line speaks of: one source for both."""
+    pages, shown = feature_rows().pages, incident_features(facts)
+    known = [found for look in pages if look in shown and (found := term(pages[look])) is not None]
+    return {
+        Cause(share.cause): (say('unhang explain "{page}" names it too', page=found.names[0]),)
+        for found in known
+        for share in told
+        if share.cause in found.causes and round(share.share, 2)
+    }
 
 
 def _cuts(split: UnseededSplit) -> bool:

@@ -135,7 +135,7 @@ def excluded_causes(facts: Facts) -> frozenset[Cause]:
     grew = frozenset() if step_slowdown(facts) is None else frozenset(Cause) - causes_that("work", "slows-first")
     begun = causes_that("at-start") if steps_were_made(facts) else frozenset()
     joined = frozenset(Cause) - causes_that("below-program") if facts.all_joined_stalls else frozenset()
-    return _of_processes(facts) | _of_first_call(facts) | begun | grew | joined
+    return _of_processes(facts) | _of_the_end(facts) | begun | grew | joined
 
 
 def _of_processes(facts: Facts) -> frozenset[Cause]:
@@ -151,11 +151,13 @@ def _of_processes(facts: Facts) -> frozenset[Cause]:
     return causes_that("needs-a-death") if outlived else frozenset()
 
 
-def _of_first_call(facts: Facts) -> frozenset[Cause]:
-    """Somebody ended it in its first call: no rank had ended by itself, and no batch had been drawn."""
+def _of_the_end(facts: Facts) -> frozenset[Cause]:
+    """Somebody ended it, and no rank had ended by itself; in its first call no batch had been drawn either."""
     ended = ended_by_user(facts)
-    if ended is None or not ended.joined:
+    if ended is None:
         return frozenset()
+    if not ended.joined:
+        return causes_that("needs-a-death")
     if ended.all_joined:
         return frozenset(Cause) - causes_that("below-program")
     return causes_that("needs-a-death", "needs-progress")

@@ -59,12 +59,13 @@ class GradeRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class FeatureRows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``programs``: names of programs, ways and cards. ``work``: expressions by the work that they tell of;
-    ``phases``: those of a last line, by the part of the job. ``said``: a feature in words, by its name or, with a colon
-    at the end, by how its name begins."""
+    ``phases``: those of a last line, by the part of the job; ``pages``: the term that explains a feature. ``said``: a
+    feature in words, by its name or, with a colon at the end, by how its name begins."""
 
     programs: tuple[str, ...]
     work: Mapping[str, str]
     phases: Mapping[Phase, str]
+    pages: Mapping[str, str]
     said: Mapping[str, Phrase]
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult
 from unhang.causes.wording.signals import log_signal, timeouts_after
 from unhang.evidence.items import LogEvent
+from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.ambiguous_errors import unexplained_usage_errors
@@ -109,19 +110,25 @@ def _guessed(facts: Facts) -> Iterator[DetectorResult]:
     events = events_stating(facts, "device-guess")
     if not events:
         return
-    logged = logged_waits(facts)
-    first = logged is not None and all(p is not None and p <= FIRST_POSITIONS for p in logged.positions)
     right = _guessed_global_rank(facts, events)
-    first = first and not right
+    first = _in_first_call(facts) and not right
     yield log_signal(
         Grade.BASE_RATE,
         tell("guessed-of" if ranks_of_events(events) else "guessed", ranks=ranks_of_events(events)),
         events,
-        _OWN_GPU,
+        "bisect-network-setting" if right else _OWN_GPU,
         severity=Severity.STOPS if first else Severity.NOTE,
         ranks=ranks_of_events(events) if first else (),
         because=(tell("guess-right" if right else "guess-wrong"),),
     )
+
+
+def _in_first_call(facts: Facts) -> bool:
+    """Ranks gave up waiting in the job's first collectives, or somebody ended it while all were there."""
+    logged, ended = logged_waits(facts), ended_by_user(facts)
+    if logged is None:
+        return ended is not None and ended.all_joined
+    return all(position is not None and position <= FIRST_POSITIONS for position in logged.positions)
 
 
 def _guessed_global_rank(facts: Facts, events: tuple[LogEvent, ...]) -> bool:
