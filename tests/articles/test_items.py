@@ -7,7 +7,6 @@ import gc
 import json
 import os
 import re
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,20 +33,13 @@ _CHINESE = re.compile(r"[\u3400-\u9fff]")
 
 
 def answered(command: str) -> list[Any]:
-    """The items that ``command`` answers, in each language; those that are not served yet are expected to fail."""
+    """The items that ``command`` answers, in each language."""
     return [
-        pytest.param(item, lang, marks=waiting(item, command), id=f"{item['number']}-{lang}")
+        pytest.param(item, lang, id=f"{item['number']}-{lang}")
         for item in ITEMS
         if command in item["command"]
         for lang in LANGUAGES
     ]
-
-
-def waiting(item: Mapping[str, Any], command: str) -> list[pytest.MarkDecorator]:
-    # the words of explain do not wait for a log that is not understood yet
-    if "waits" not in item or command == "explain":
-        return []
-    return [pytest.mark.xfail(reason=item["waits"], strict=True)]
 
 
 def test_every_item_is_there_and_has_an_answer_or_the_test_that_shows_it() -> None:
@@ -121,7 +113,6 @@ def test_the_tests_that_show_an_item_exist() -> None:
 
 def test_what_no_test_can_show_is_few() -> None:
     assert len([item for item in ITEMS if "part" in item]) <= 9
-    assert len([item for item in ITEMS if "waits" in item]) <= 1
 
 
 @cache
