@@ -249,8 +249,10 @@ def memory_of_a_rank(here: NodeInspection) -> Iterator[Answer]:
 def _fit(size: ModelSize, setups: Setups, card: Card) -> Answer:
     free, needed = (card.memory - card.used) / GIB, _low_and_high(size, setups)
     values = {**needed, "card": card.index, "free": free, "path": size.path, "count": size.parameters / 1e9}
-    if needed["low"] <= free:
+    if needed["high"] <= free:
         return ROWS.fine("memory", **values)
+    if needed["low"] <= free:
+        return ROWS.could_not("memory", ROWS.words("between", **values))
     values |= memory_needed(size, setups[0])
     return ROWS.risk("memory", values, evidence=(size.named,), remedies=_ways_to_fit(size, setups, free))
 

@@ -61,7 +61,12 @@ def _handed(value: ast.expr, here: FunctionDefinition) -> object:
         plain = value.id in parameters_of(here.node) and not assigned_values(here.node, value.id)
         return value if plain else UNKNOWN
     held = _OfConstants({}).value(value)
-    return tuple(held) if isinstance(held, list) else held
+    held = tuple(held) if isinstance(held, list) else held
+    try:
+        hash(held)
+    except TypeError:  # a dictionary, or a list in a list, is not compared
+        return UNKNOWN
+    return held
 
 
 class _OfConstants(Evaluation):
