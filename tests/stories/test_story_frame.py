@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
 import shutil
 import signal
@@ -91,6 +93,19 @@ def test_a_library_that_is_not_there_is_named_with_how_to_get_it(tmp_path: Path)
         pass
 
     assert raised.value.next_step == "pip install no_such_library"
+
+
+def test_the_hint_names_what_pip_takes_and_not_what_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent, find_spec = ["PIL", "cv2", "sklearn", "yaml", "datasets"], importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in absent else find_spec(name))
+    folder = write_story(tmp_path / "story", replace={"ranks = 2": f"ranks = 2\nneeds = {json.dumps(absent)}"})
+
+    with pytest.raises(MissingExtra) as raised, workplace(load_story(folder)):
+        pass
+
+    assert raised.value.next_step == "pip install pillow opencv-python scikit-learn pyyaml datasets"
 
 
 @pytest.mark.job

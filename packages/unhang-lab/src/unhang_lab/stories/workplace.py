@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unhang.errors import MissingExtra, UnhangError
+from unhang.knowledge.tables import read_table
 from unhang.watch.job import job_processes
 from unhang_lab.stories.patch import apply_patch
 from unhang_lab.stories.story import STORY_FILE, Story
@@ -147,7 +148,7 @@ def workplace(
 
 def _require(story: Story) -> None:
     require_torch()
-    missing = [name for name in story.needs if importlib.util.find_spec(name) is None]
+    missing = _packages([name for name in story.needs if importlib.util.find_spec(name) is None])
     if missing:
         raise MissingExtra(
             f"The story {story.name} runs with {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
@@ -159,6 +160,12 @@ def _require(story: Story) -> None:
             f"The story {story.name} could not be observed: this machine does not permit {shlex.join(story.permits)}.",
             next_step="run it as root, or where users may make namespaces",
         )
+
+
+def _packages(modules: Sequence[str]) -> list[str]:
+    """What pip calls ``modules``: pillow for PIL; where several packages hold one, the first of the table."""
+    package_of = {module: name for name, module in reversed(read_table("requirements.toml")["modules"].items())}
+    return [package_of.get(module, module) for module in modules]
 
 
 def _works(words: Sequence[str], folder: Path) -> bool:
