@@ -55,7 +55,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         ("diagnosis", "没有命令 'diagnosis'。是不是 'diagnose'？"),
         ("explain", "缺少参数 'WORD…'。"),
         ("history 1 2", "多余的参数：2"),
-        ("history x", "的值无效：应为整数"),
+        ("history x", "x 不是运行编号\n  下一步：unhang history 会列出所有运行"),
         ("history --limit 0", "'--limit' 的值无效："),
         ("history 7", "历史里没有编号为 7 的运行\n  下一步：unhang history 会列出所有运行"),
         ("check --only nothing", "没有名为 'nothing' 的检查\n  下一步：可选："),

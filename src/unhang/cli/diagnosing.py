@@ -78,7 +78,8 @@ class DiagnoseRequest:
         from unhang.report.language import resolve_language, translate
         from unhang.sentences import Text, say
 
-        if advice := advice_in(text)[1]:
+        advice = advice_in(text)[1]
+        if any(one.sentence.part == "advice" for one in advice):  # below a heading: programs advise too, but not there
             judged = say("{path} is an article with {count} pieces of advice; unhang explain {path} judges them.")
             told = Text(judged.template, {"path": path, "count": len(advice)})
             print(f"unhang: {translate(told, resolve_language(self.lang))}", file=sys.stderr)

@@ -215,3 +215,13 @@ def test_nothing_of_an_article_is_handed_to_a_program(tmp_path: Path) -> None:
 )
 def test_advice_against_something_is_no_advice_for_it(sentence: str, key: str, against: bool) -> None:
     assert keys(sentence)[key].against is against
+
+
+@pytest.mark.parametrize("folder", ["tests/articles/logs", "benchmarks/batches/two/logs", "examples"])
+def test_what_programs_wrote_has_no_part_that_advises(folder: str) -> None:
+    logs = sorted((Path(__file__).resolve().parents[3] / folder).glob("*.log"))
+
+    assert logs
+    for log in logs:
+        advice = advice_in(log.read_text("utf-8", "replace"))[1]
+        assert not any(piece.sentence.part == "advice" for piece in advice), log

@@ -23,7 +23,7 @@ _NUMBERS = {
 }
 _OWN_GENERATORS = {"default_rng", "RandomState", "Random"}
 """Of NumPy and of Python: an object that draws from a state of its own."""
-_ROUNDS = 4
+_MAX_LINKS = 4
 """So many names a draw is followed through."""
 _CALL_CHARS = 100
 """Longer calls are shown without their arguments."""
@@ -111,7 +111,7 @@ def _parting_draws(nodes: Sequence[ast.AST]) -> set[ast.Call]:
         return set()
     held: dict[str, _Fed] = {}
     bound = [pair for node in nodes for pair in _bindings(node) if pair[0].strip(".") == pair[0] != ""]
-    for name, value in bound * _ROUNDS:
+    for name, value in bound * _MAX_LINKS:
         held.setdefault(name, {}).update(_carried(value, held))
     whole, tests = _parts(nodes)
     compared = [one for test in tests for one in ast.walk(test) if isinstance(one, ast.Compare)]

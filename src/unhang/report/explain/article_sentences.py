@@ -22,7 +22,7 @@ _BULLETS = tuple("-*•·+–—|")
 _LISTED = re.compile(r"(?:[-*•·+–—|]|\(?\d{1,2}[.)、．）]|[一二三四五六七八九十]+、)\s*")
 _MARKS = re.compile(r"^#+\s*|\*\*|__|^>\s*|`")
 _OF_A_PROGRAM = re.compile(
-    r"\[(?:rank|E|W|I|\d)|\d{4}-\d\d-\d\d[ T]\d|\d\d:\d\d:\d\d|Traceback|File \"|[\w.]+(?:Error|Exception):"
+    r"\[(?:rank|E|W|I|\d)|[IWEF]\d{4} |\d{4}-\d\d-\d\d[ T]\d|\d\d:\d\d:\d\d|Traceback|File \"|[\w.]+(?:Error|Exception):"
     r"|terminate called|\S+:\d+:\d+ \[\d+\] NCCL |(?:Signal|WARNING|ERROR|INFO)\b"
 )
 _LONGEST_HEADING, _LONGEST_BARE, _WRAPPED = 40, 5, 60
