@@ -22,8 +22,8 @@ _BULLETS = tuple("-*•·+–—|")
 _LISTED = re.compile(r"(?:[-*•·+–—|]|\(?\d{1,2}[.)、．）]|[一二三四五六七八九十]+、)\s*")
 _MARKS = re.compile(r"^#+\s*|\*\*|__|^>\s*|`")
 _OF_A_PROGRAM = re.compile(
-    r"\[(?:rank|E|W|I|\d)|[IWEF]\d{4} |\d{4}-\d\d-\d\d[ T]\d|\d\d:\d\d:\d\d|Traceback|File \"|[\w.]+(?:Error|Exception):"
-    r"|terminate called|\S+:\d+:\d+ \[\d+\] NCCL |(?:Signal|WARNING|ERROR|INFO)\b"
+    r"\[(?:rank|E|W|I|\d)|[IWEF]\d{4} |\d{4}-\d\d-\d\d[ T]\d|\d\d:\d\d:\d\d|Traceback|File \""
+    r"|[\w.]+(?:Error|Exception):|terminate called|\S+:\d+:\d+ \[\d+\] NCCL |(?:Signal|WARNING|ERROR|INFO)\b"
 )
 _LONGEST_HEADING, _LONGEST_BARE, _WRAPPED = 40, 5, 60
 """Letters of a heading, words of one without a mark, and letters of a line that may go on in the next."""
