@@ -26,6 +26,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.machine_samples import UUID, card, series
 from tests.ports import free_port
 from tests.view.runs import document, run_folder
 from unhang.errors import UsageError
@@ -49,9 +50,15 @@ def run(tmp_path: Path) -> RunFolder:
     return run_folder(tmp_path, document())
 
 
-def told(ranks: int = 2) -> str:
+def told(ranks: int = 2, folder: Path = Path("/r")) -> str:
     state = msgspec.json.decode(json.dumps(document(ranks)), type=LiveState)
-    return exposition(lambda: collect_metrics(RunReading(Path("/r"), True, state))).decode()
+    return exposition(lambda: collect_metrics(RunReading(folder, True, state))).decode()
+
+
+def told_with_samples(folder: Path, *rows: dict[str, Any], age_s: float = 1.0, torn: bytes = b"") -> str:
+    (folder / "machine").mkdir(exist_ok=True)
+    (folder / "machine" / "series.jsonl").write_bytes(series(rows, last_s=time.time() - age_s) + torn)
+    return told(folder=folder)
 
 
 def test_what_is_told_of_a_stall() -> None:
@@ -89,18 +96,58 @@ def test_of_many_ranks_only_what_is_made_of_all_of_them() -> None:
     assert len(many) < 8_000
 
 
+def test_cards_are_told_as_the_newest_sample_has_them(tmp_path: Path) -> None:
+    links = {"pcie_rx_bps": 3e9, "pcie_tx_bps": 1e9, "nvlink_rx_bps": 9e9, "nvlink_tx_bps": 8e9}
+    newest = {"cards": [card(0, **links), card(1, util=0, power_w=None)]}
+    found = told_with_samples(tmp_path, {"cards": [card(0, util=5)]}, newest, torn=b'{"t_s": 1')
+
+    values = {
+        name: float(value)
+        for name, value in (line.rsplit(" ", 1) for line in found.splitlines())
+        if name.startswith("unhang_gpu")
+    }
+    for name, index, value in (
+        ("utilization_ratio", 0, 0.98),
+        ("utilization_ratio", 1, 0.0),
+        ("memory_used_bytes", 0, 60 << 30),
+        ("memory_total_bytes", 1, 80 << 30),
+        ("sm_clock_hertz", 0, 1.98e9),
+        ("temperature_celsius", 0, 61.0),
+        ("power_watts", 0, 520.0),
+        ("pcie_receive_bytes_per_second", 0, 3e9),
+        ("pcie_transmit_bytes_per_second", 0, 1e9),
+        ("nvlink_receive_bytes_per_second", 0, 9e9),
+        ("nvlink_transmit_bytes_per_second", 0, 8e9),
+    ):
+        assert values[f'unhang_gpu_{name}{{gpu="{index}",node="node-a",uuid="{UUID.format(index)}"}}'] == value
+    assert found.count("unhang_gpu_power_watts{") == 1  # never a 0 for what was not answered
+    if shutil.which("promtool"):
+        assert promtool_says(found) == ""
+
+
+def test_of_cards_that_gave_no_answer_nothing_is_told(tmp_path: Path) -> None:
+    assert "unhang_gpu_utilization_ratio" in told_with_samples(tmp_path, {"cards": [card(0)]})
+    assert "unhang_gpu" not in told_with_samples(tmp_path, {"cards": [card(0)]}, age_s=300)
+    assert "unhang_gpu" not in told_with_samples(tmp_path, {"cards": [card(0)]}, {"cards_because": "no answer"})
+    no_memory = told_with_samples(tmp_path, {"cards": [card(0, mem_used=0, mem_total=0)]})
+    assert "unhang_gpu_power_watts" in no_memory
+    assert "unhang_gpu_memory" not in no_memory
+
+
 def test_without_a_state_only_that_is_said() -> None:
     assert [measure.name for measure in collect_metrics(RunReading(Path("/r"), True, None))] == ["unhang_up"]
 
 
 @needs_prometheus
 def test_promtool_finds_nothing_to_mend() -> None:
-    checked = subprocess.run(
-        ["promtool", "check", "metrics"], input=told(), capture_output=True, text=True, timeout=60, check=False
-    )
+    assert promtool_says(told()) == ""
 
-    assert checked.stdout + checked.stderr == ""
-    assert checked.returncode == 0
+
+def promtool_says(metrics: str) -> str:
+    checked = subprocess.run(
+        ["promtool", "check", "metrics"], input=metrics, capture_output=True, text=True, timeout=60, check=False
+    )
+    return checked.stdout + checked.stderr + (f"exit status {checked.returncode}" if checked.returncode else "")
 
 
 @needs_prometheus

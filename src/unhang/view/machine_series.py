@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,13 +18,17 @@ from unhang.knowledge.words import Words, text_of
 from unhang.sentences import Text
 from unhang.view.regular_files import open_regular
 from unhang.wire.documents.document import DECODE_ERRORS
+from unhang.wire.documents.machine_series import MAX_LINE, MachineRow
 
 FOLDER = "machine"
 NAME = re.compile(r"series(?:\.(\d{1,4}))?\.jsonl")
 MAX_BYTES = 32 << 20
-MAX_LANES = 64
+MAX_LANES = 512
+"""Sixteen cards, and as much again."""
 MAX_NODES = 4_096
-HIDDEN_LANES = re.compile(r"cost_s|for_s|every_s|.*(?:size|free|answered_s|processors|mem_total)|net lo .*")
+HIDDEN_LANES = re.compile(
+    r"cost_s|for_s|every_s|.*(?:size|free|answered_s|processors|mem_total|max_mhz|power_limit_w)|net lo .*"
+)
 """What our own sampler costs, and what hardly ever changes."""
 
 
@@ -81,7 +86,7 @@ class MachineSeries:
         for quantity, value in _numbers(found, "", 0):
             lane = lanes.get(quantity)
             if lane is None:
-                if len(lanes) >= MAX_LANES:
+                if len(lanes) >= MAX_LANES or HIDDEN_LANES.fullmatch(quantity):
                     continue
                 lane = lanes[quantity] = Lane([], [])
             lane.at_s.append(float(at_s))
@@ -90,10 +95,18 @@ class MachineSeries:
     def lanes(self, node: str) -> dict[str, Lane]:
         """Those of a node that were ever more than nothing, the ones one asks for first at the top."""
         known = self.nodes.get(node, {})
-        telling = [
-            (name, lane) for name, lane in known.items() if any(lane.values) and not HIDDEN_LANES.fullmatch(name)
-        ]
+        telling = [(name, lane) for name, lane in known.items() if any(lane.values)]
         return dict(sorted(telling, key=lambda lane: (_place(lane[0]), lane[0])))
+
+
+def newest_sample(folder: Path) -> MachineRow | None:
+    """The last whole sample in the run folder ``folder``; None where there is none."""
+    with suppress(OSError), open_regular(folder / FOLDER / "series.jsonl") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_LINE))
+        for line in reversed(file.read(MAX_LINE).splitlines()):
+            with suppress(*DECODE_ERRORS):  # torn, or the head of the file
+                return msgspec.json.decode(line, type=MachineRow)
+    return None
 
 
 def _files(folder: Path) -> list[Path]:

@@ -10,13 +10,30 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
+from unhang.view.machine_series import newest_sample
 from unhang.view.reading import RunReading
 from unhang.wire.documents.live_state import STATES, GroupColumns, LiveState
 
 MAX_RANKS = 512
+MAX_SAMPLE_AGE_S = 60.0
+"""A machine is sampled every ten seconds: what is older says nothing about now."""
 GAUGE, COUNTER = "gauge", "counter"
+_CARD_GAUGES = (
+    # after unhang_gpu_, text, unit, key of a card in machine/series.jsonl, factor
+    ("utilization_ratio", "Share of the time a kernel ran on the GPU.", "1", "util", 0.01),
+    ("memory_used_bytes", "GPU memory in use.", "By", "mem_used", 1),
+    ("memory_total_bytes", "GPU memory there is.", "By", "mem_total", 1),
+    ("sm_clock_hertz", "Clock of the GPU's multiprocessors.", "Hz", "sm_mhz", 1e6),
+    ("temperature_celsius", "Temperature of the GPU.", "Cel", "temp_c", 1),
+    ("power_watts", "Power the GPU draws.", "W", "power_w", 1),
+    ("pcie_receive_bytes_per_second", "Received by the GPU over PCIe.", "By/s", "pcie_rx_bps", 1),
+    ("pcie_transmit_bytes_per_second", "Sent by the GPU over PCIe.", "By/s", "pcie_tx_bps", 1),
+    ("nvlink_receive_bytes_per_second", "Received by the GPU over NVLink.", "By/s", "nvlink_rx_bps", 1),
+    ("nvlink_transmit_bytes_per_second", "Sent by the GPU over NVLink.", "By/s", "nvlink_tx_bps", 1),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +54,8 @@ def collect_metrics(reading: RunReading) -> tuple[RunMetric, ...]:
     up = _one("unhang_up", "1 while the state of the run is known.", 1.0 if state is not None else 0.0)
     if state is None:
         return (up,)
-    return (up, *_run(state), *_stall(state), *_verdict(state), *_groups(state), *_ranks(state))
+    told = (*_run(state), *_stall(state), *_verdict(state), *_groups(state), *_ranks(state))
+    return (up, *told, *_cards(reading.folder))
 
 
 def _one(name: str, text: str, value: float, *, kind: str = GAUGE, unit: str = "1") -> RunMetric:
@@ -130,3 +148,16 @@ def _ranks(state: LiveState) -> Iterator[RunMetric]:
 
 def _waits(state: LiveState) -> list[float]:
     return [max(0.0, waited) for waited in state.ranks.waits_s]
+
+
+def _cards(folder: Path) -> Iterator[RunMetric]:
+    """Of this node, as last sampled; what nvidia-smi did not answer is absent."""
+    sample = newest_sample(folder)
+    if sample is None or time.time() - sample.t_s > MAX_SAMPLE_AGE_S:
+        return
+    named = [((sample.node, str(card.index), card.uuid), card) for card in sample.cards]
+    for name, text, unit, key, factor in _CARD_GAUGES:
+        known = [(who, getattr(card, key)) for who, card in named if card.mem_total or not key.startswith("mem_")]
+        values = tuple((who, value * factor) for who, value in known if value is not None)
+        if values:
+            yield RunMetric(f"unhang_gpu_{name}", GAUGE, text, ("node", "gpu", "uuid"), values, unit)
