@@ -32,6 +32,8 @@ def print_explanation(words: Sequence[str], *, form: str = "text", lang: str | N
     localizer = Localizer("en" if form == "json" and not lang else resolve_language(lang))
     text, command = _question(words, localizer)
     found = _article(text, command) or find(text)
+    if not found.pages and not found.incidents:
+        found = _article(text, command, few_known=True) or found
     if form == "json":
         from unhang.report.explain.document import explanation_json
 
@@ -61,13 +63,13 @@ def _question(words: Sequence[str], localizer: Localizer) -> tuple[str, Sequence
     return decoded(stream.read(PASTE_CHARS)) if stream is not None else sys.stdin.read(PASTE_CHARS), command
 
 
-def _article(text: str, command: Sequence[str]) -> Explanation | None:
+def _article(text: str, command: Sequence[str], *, few_known: bool = False) -> Explanation | None:
     """``text`` as an article with its advice judged for this machine and the job of ``command``; None: it is none."""
     if len(text) < ARTICLE_CHARS:
         return None
     from unhang.report.explain.article_advice import advice_in
 
-    told, advice = advice_in(text)
+    told, advice = advice_in(text, few_known=few_known)
     if not advice:
         return None
     from unhang.host.machine import Machine

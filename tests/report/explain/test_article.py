@@ -225,3 +225,86 @@ def test_what_programs_wrote_has_no_part_that_advises(folder: str) -> None:
     for log in logs:
         advice = advice_in(log.read_text("utf-8", "replace"))[1]
         assert not any(piece.sentence.part == "advice" for piece in advice), log
+
+
+SETTINGS = """\
+# One silent job
+
+A short story about a run that stopped
+
+## Background
+A collective that takes longer than the configured timeout period is aborted. The monitor sets a flag for GPU memory.
+
+## What we changed
+
+```yaml
+env:
+  NCCL_ALGO: Ring
+  - name: NCCL_DEBUG
+    value: "INFO"
+```
+
+```python
+from datetime import timedelta
+# ❌ bad
+dist.init_process_group(timeout=timedelta(hours=9))
+# ✅ good
+torch.cuda.set_device(local_rank)
+```
+
+| NCCL_IB_DISABLE | 1 | no fabric |
+
+- Start the server with `--max-model-len 4096`.
+- Pin foobar==1.2.3 and drink the coffee.
+- Upgrade the software stack of CUDA, cuDNN and NCCL version.
+- os.environ["NCCL_P2P_DISABLE"] = "1"
+- docker run -e NCCL_SHM_DISABLE=1 image
+"""
+
+
+def test_settings_are_read_however_they_are_written() -> None:
+    found = keys(SETTINGS)
+
+    assert {key: piece.value for key, piece in found.items() if piece.value} == {
+        "NCCL_ALGO": "Ring",
+        "NCCL_DEBUG": "INFO",
+        "NCCL_IB_DISABLE": "1",
+        "NCCL_P2P_DISABLE": "1",
+        "NCCL_SHM_DISABLE": "1",
+    }
+    assert "foobar 1.2.3" in found
+    assert any("--max-model-len" in key and piece.worth == "unknown" for key, piece in found.items())
+
+
+def test_titles_descriptions_and_imports_advise_nothing_and_the_wrong_way_is_advised_against() -> None:
+    pieces = advice_in(SETTINGS)[1]
+
+    assert min(piece.sentence.line for piece in pieces) > SETTINGS.splitlines().index("env:")
+    assert not any("import" in piece.sentence.text for piece in pieces)
+    assert [piece.key for piece in pieces if piece.against] == ["longer-limit"]
+    assert [piece.worth for piece in pieces if piece.key == "own-device"] == ["right"]
+
+
+def test_one_clause_has_one_worth() -> None:
+    stack = [piece for piece in advice_in(SETTINGS)[1] if "software stack" in piece.sentence.text]
+
+    assert [piece.worth for piece in stack] == ["depends"]
+
+
+UNKNOWN = """\
+训练第三步后所有进程都不动了，看了半天才明白是路由器那层的事。每张卡的专家数不同，有的卡收不到任何内容。
+这台机器上装的是最普通的环境，没有什么特别之处，之前的几个项目一直跑得很稳，从来没有出过类似的状况，所以一开始没往这边想。
+你可以在没有内容的卡上补一次空的计算，使次数相同。
+另外建议把专家层换成稠密层再看，能跑通就说明是路由的事。
+我们组的几个人前后看了两天，翻了很多资料，最后还是靠一行一行对照才弄明白的，写在这里留个记录，希望对后来的人有帮助，也欢迎留言交流看法。
+"""
+
+
+def test_prose_of_which_nothing_is_known_is_listed_as_not_judged(tmp_path: Path) -> None:
+    (tmp_path / "post.txt").write_text(UNKNOWN, "utf-8")
+    document = json.loads(unhang("explain", "post.txt", "--format", "json", folder=tmp_path).stdout)
+
+    assert [page["kind"] for page in document["pages"]] == ["article", "advice: unknown", "advice: unknown"]
+    assert advice_in(UNKNOWN)[1] == ()
+    assert advice_in(QUESTION, few_known=True)[1] == ()
+    assert advice_in(LOG, few_known=True)[1] == ()

@@ -53,6 +53,7 @@ FITTING = {
 """Titles of pages, and what is asked for them: words of articles and words like them."""
 
 OF_NO_PAGE = [
+    "LoRA rank",
     *("learning rate warmup", "ring attention", "beam search", "KV cache", "rank correlation", "dataset license"),
     *("flash attention", "gradient clipping", "label smoothing", "tree search", "GPU pricing", "tokenizer vocabulary"),
     *(

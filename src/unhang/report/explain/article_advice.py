@@ -10,7 +10,7 @@ from typing import Literal
 
 from unhang.knowledge.job.environment_variables import variable, varies_by_start
 from unhang.knowledge.tables import read_rows
-from unhang.report.explain.article_sentences import OF_NO_ADVICE, Sentence, finder, says, sentences
+from unhang.report.explain.article_sentences import OF_NO_ADVICE, Sentence, advises, finder, says, sentences
 from unhang.report.explain.code_pages import LABELS_OF_WORTH
 from unhang.report.explain.page import PageLine
 from unhang.report.explain.term_search import asking_words, terms_within
@@ -23,13 +23,18 @@ FEWEST, QUOTED_SHARE = 2, 0.6
 """Pieces of advice that make a text an article, and the share of its sentences that programs may have written."""
 _REACH, _BEFORE, _SHORTEST, _LONGEST = 70, 14, 9, 220
 """Letters: between the words of one piece of advice, from a ``not`` to them, of a sentence that may advise."""
-_GIVEN = r"""["'`\])]*\s*(?:=|,\s*["'])\s*["'`]*([^\s"'`，,。;；)（(|\u3400-\u9fff]+)"""
-_SPOKEN = r"""\s*(?:to|设为|设置为|设置成|设成|调整为|改为|为)\s*["'`]*(\d[\w.]*|[A-Z]{2,}\b)"""
+_GIVEN = r"""["'`\])]*\s*(?:=|,\s*["']|\s+value:)\s*["'`]*([^\s"'`，,。;；)（(|\u3400-\u9fff]+)"""
+_SPOKEN = r"""\s*(?:to|\||设为|设置为|设置成|设成|调整为|改为|为)\s*["'`]*(\d[\w.]*|[A-Z]{2,}\b)"""
 _OF_A_RELEASE = say("It helps only where a known defect of the release in use fits what happens here.")
 _INTRODUCES = (":", "：")
 """Ends of sentences that say what is listed below them."""
+_PARTS = re.compile(r"[,，;；]")
 _CLAUSE = re.compile(r"[,，、:：;()（）]")
-_SETTING = re.compile(rf"(?<![A-Za-z0-9_])([A-Z][A-Z0-9]*_[A-Z0-9_]+)(?:{_GIVEN}|{_SPOKEN})?")
+_OF_A_LINE = r"""["']?\s*:\s+["']?([\w.,^-]+)["']?,?\s*(?:#.*)?$"""
+"""Of a settings file: ``NAME: value`` and nothing else."""
+_SETTING = re.compile(rf"(?<![A-Za-z0-9_])([A-Z][A-Z0-9]*_[A-Z0-9_]+)(?:{_GIVEN}|{_SPOKEN}|{_OF_A_LINE})?")
+_FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]+")
+_CALLED = re.compile(r"[\w.]*\s*[=(]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +77,11 @@ def passed_on() -> tuple[PassedOn, ...]:
     return read_rows("passed_on.toml", "passed_on", PassedOn)
 
 
-def advice_in(text: str) -> tuple[tuple[Sentence, ...], tuple[Advice, ...]]:
-    """The author's own sentences, and each piece of advice once, in order; none for a log or a question."""
+def advice_in(text: str, *, few_known: bool = False) -> tuple[tuple[Sentence, ...], tuple[Advice, ...]]:
+    """The author's own sentences, and each piece of advice once, in order; none for a log or a question.
+
+    ``few_known``: advice of which nothing is known makes an article as well.
+    """
     told = tuple(sentences(text))
     own = tuple(one for one in told if not one.quoted)
     found: dict[str, Advice] = {}
@@ -83,7 +91,7 @@ def advice_in(text: str) -> tuple[tuple[Sentence, ...], tuple[Advice, ...]]:
             found.setdefault(f"{piece.key} {piece.sentence.text}", piece)
         if earlier.value is None and piece.value is not None:  # named first, set later
             found[piece.key] = replace(earlier, value=piece.value, sentence=piece.sentence)
-    known = {piece.key for piece in found.values() if piece.worth != "unknown"}
+    known = {piece.key for piece in found.values() if few_known or piece.worth != "unknown"}
     article = len(known) >= FEWEST and len(told) - len(own) <= QUOTED_SHARE * len(told)
     return own, tuple(found.values()) if article else ()
 
@@ -100,11 +108,11 @@ def _pieces(one: Sentence) -> Sequence[Advice]:
 
 def _variables(one: Sentence) -> Iterator[Advice]:
     for match in _SETTING.finditer(one.text):
-        name, value = match[1], match[2] or match[3]
+        name, value = match[1], match[2] or match[3] or match[4]
         row = variable(name)
         if varies_by_start(name) or (row is None and not name.startswith(("NCCL_", "TORCH_NCCL_"))):
             continue
-        if value is None and (one.part in OF_NO_ADVICE or not says("verbs", one.text)):
+        if value is None and (one.code or not advises(one)):
             continue
         known = next((item for item in passed_on() if name in item.variables), None)
         effect = (row.effect,) if row is not None else ()
@@ -113,7 +121,7 @@ def _variables(one: Sentence) -> Iterator[Advice]:
 
 
 def _releases(one: Sentence) -> Iterator[Advice]:
-    for match in _release().finditer(one.text) if one.part not in OF_NO_ADVICE and says("verbs", one.text) else ():
+    for match in _release().finditer(one.text) if advises(one) else ():
         asked = f"{match[1]} {match[3] or match[2]}"
         page = version_page(asked)
         known = tuple(text for label, text in page.details if str(label) != "Known")[:2] if page is not None else ()
@@ -130,16 +138,24 @@ def _release() -> re.Pattern[str]:
         r"(?:库|的|版本|version|release|to|at|到|至|为|[升降]级|更新|回退|[\s=>~^:v])*",
         r"(\d+(?:\.\d+)+)",
     )
-    named = rf"(?<![\w-])({'|'.join(map(re.escape, names))}){between}{number}"
+    named = rf"(?<![\w-])({'|'.join(map(re.escape, names))}|[a-z][\w-]+(?===)){between}{number}(?![\d.]*\+)"
     return re.compile(rf"{named}(?:\s*(?:to|到|至|->|→)\s*v?{number})?", re.IGNORECASE)
 
 
 def _rows(one: Sentence) -> Iterator[Advice]:
-    spoken = "" if one.part in OF_NO_ADVICE or one.text[-1] in _INTRODUCES else one.text.casefold()
+    """One row a clause: of several that fit the one with the most words in it."""
+    if one.text[-1] in _INTRODUCES or one.part in OF_NO_ADVICE or not (one.code or one.listed or advises(one)):
+        return
+    spoken, clauses = one.text.casefold(), dict[int, tuple[int, bool, int, PassedOn]]()
     for row in passed_on():
-        at = next((at for words in row.says if (at := _place(words, spoken)) is not None), None)
-        if at is not None:
-            yield _judged(Advice(one, row.id, "depends"), row, at)
+        place = next((place for words in row.says if (place := _place(words, spoken, code=one.code))), None)
+        if place is not None:
+            at, letters = place
+            fits = (letters, row.judgement != "right", at, row)
+            clause = len(_PARTS.findall(spoken[:at]))
+            clauses[clause] = max(fits, clauses.get(clause, fits), key=lambda one: one[:2])
+    for _, _, at, row in clauses.values():
+        yield _judged(Advice(one, row.id, "depends"), row, at)
 
 
 def _judged(piece: Advice, row: PassedOn | None, at: int) -> Advice:
@@ -154,13 +170,17 @@ def _judged(piece: Advice, row: PassedOn | None, at: int) -> Advice:
     return replace(piece, worth="right" if bad else "depends", against=True)
 
 
-def _place(words: str, spoken: str) -> int | None:
-    """Where all of ``words`` lie near each other; None where they do not."""
+def _place(words: str, spoken: str, *, code: bool) -> tuple[int, int] | None:
+    """Where all of ``words`` lie near each other, and how many letters they are; None where they do not. In ``code``
+    the first is a flag, or a name that is set or called."""
     first, *others = _finders(words)
     for match in first.finditer(spoken):
+        if code and not ("--" in spoken[max(0, match.start() - 2) : match.end()] or _CALLED.match(spoken, match.end())):
+            continue
         near = spoken[max(0, match.start() - _REACH) : match.end() + _REACH]
-        if all(other.search(near) for other in others):
-            return match.start()
+        held = [found for other in others if (found := other.search(near)) is not None]
+        if len(held) == len(others):
+            return match.start(), sum(len(found[0]) for found in (match, *held))
     return None
 
 
@@ -171,14 +191,16 @@ def _finders(words: str) -> tuple[re.Pattern[str], ...]:
 
 def _of_terms(one: Sentence) -> Iterator[Advice]:
     """A sentence that advises and that no row knows: what is known of the term in it, or that nothing is."""
-    spoken = one.part == "advice" and one.text[-1] not in _INTRODUCES and says("verbs", one.text)
-    if not spoken or not _SHORTEST <= len(one.text) <= _LONGEST:
+    flagged = _FLAG.search(one.text) is not None and advises(one)
+    spoken = not one.code and one.part != "failed" and one.text[-1] not in _INTRODUCES and advises(one)
+    if not (flagged or spoken) or not _SHORTEST <= len(one.text) <= _LONGEST:
         return
-    judged = [term for term in terms_within(one.text).values() if term.judged and not term.alone]
+    told = terms_within(one.text) if one.part == "advice" and not one.code else {}
+    judged = [term for units, term in told.items() if term.judged and not term.alone and len(units) > 1]
     for term in judged[:1]:
         because = tuple(
             say("{worth}: {because}", worth=LABELS_OF_WORTH[label], because=text) for label, text in term.judged
         )
         yield Advice(one, term.names[0], "depends", because, f"unhang explain '{term.names[0]}'")
-    if not judged and one.listed:
+    if not judged and (flagged or (one.listed and one.part == "advice") or says("urges", one.text)):
         yield Advice(one, one.text, "unknown")

@@ -46,8 +46,10 @@ def find_terms(asked: str) -> TermsFound:
     within = terms_within(asked)
     covered = _weight({unit for units in within for unit in units}) / total
     telling = tuple(term for term in within.values() if not term.alone) or tuple(within.values())
-    if covered >= FITS:
-        return TermsFound(tuple(dict.fromkeys(telling)), fit=True)
+    halves = {unit for units, term in within.items() if not term.alone for unit in units if not unit.isdigit()}
+    about = tuple(term for term in telling if halves <= units_of(" ".join(term.names)))  # not of one half of it
+    if covered >= FITS and about:
+        return TermsFound(tuple(dict.fromkeys(about)), fit=True)
     shares = ((_weight(wanted & units) / max(total, _weight(units)), units) for units in index)
     alike = sorted(
         ((share, *index[units]) for share, units in shares if share >= ALIKE), key=lambda one: (-one[0], one[1])
