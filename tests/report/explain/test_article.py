@@ -308,3 +308,20 @@ def test_prose_of_which_nothing_is_known_is_listed_as_not_judged(tmp_path: Path)
     assert advice_in(UNKNOWN)[1] == ()
     assert advice_in(QUESTION, few_known=True)[1] == ()
     assert advice_in(LOG, few_known=True)[1] == ()
+
+
+def test_what_was_done_advises_and_what_is_said_does_not() -> None:
+    found = keys("""\
+Job hangs on two nodes
+
+- NCCL watchdog timeout errors are often seen in larger jobs
+- It worked across nodes and containers, same image
+
+Reducing the batch size changed nothing. We upgraded PyTorch to 2.5.1 and it is gone. The configured limit is larger.
+
+## What did not help
+- Raising the timeout
+""")
+
+    assert set(found) == {"smaller-batch", "torch 2.5.1", "longer-limit"}
+    assert found["longer-limit"].against

@@ -144,7 +144,11 @@ def _release() -> re.Pattern[str]:
 
 def _rows(one: Sentence) -> Iterator[Advice]:
     """One row a clause: of several that fit the one with the most words in it."""
-    if one.text[-1] in _INTRODUCES or one.part in OF_NO_ADVICE or not (one.code or one.listed or advises(one)):
+    if (
+        one.text[-1] in _INTRODUCES
+        or one.part in OF_NO_ADVICE
+        or not (one.code or (one.part and one.listed) or advises(one))
+    ):
         return
     spoken, clauses = one.text.casefold(), dict[int, tuple[int, bool, int, PassedOn]]()
     for row in passed_on():

@@ -128,7 +128,7 @@ def advises(one: Sentence) -> bool:
         return False
     told = one.text.casefold()
     held = (match.end() for match in _words_for("verbs").finditer(told))
-    if one.part == "advice":
+    if one.part == "advice" or says("doers", told):
         return one.code or any(held)
     return any(_DESCRIBES.match(told, end) is None for end in held)
 
