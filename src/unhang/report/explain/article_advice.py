@@ -144,19 +144,15 @@ def _release() -> re.Pattern[str]:
 
 def _rows(one: Sentence) -> Iterator[Advice]:
     """One row a clause: of several that fit the one with the most words in it."""
-    if (
-        one.text[-1] in _INTRODUCES
-        or one.part in OF_NO_ADVICE
-        or not (one.code or (one.part and one.listed) or advises(one))
-    ):
+    given = one.part not in OF_NO_ADVICE and (one.code or (one.part and one.listed))
+    if one.text[-1] in _INTRODUCES or not (given or advises(one)):
         return
     spoken, clauses = one.text.casefold(), dict[int, tuple[int, bool, int, PassedOn]]()
     for row in passed_on():
         place = next((place for words in row.says if (place := _place(words, spoken, code=one.code))), None)
         if place is not None:
-            at, letters = place
-            fits = (letters, row.judgement != "right", at, row)
-            clause = len(_PARTS.findall(spoken[:at]))
+            fits = (place[1], row.judgement != "right", place[0], row)
+            clause = len(_PARTS.findall(spoken[: place[0]]))
             clauses[clause] = max(fits, clauses.get(clause, fits), key=lambda one: one[:2])
     for _, _, at, row in clauses.values():
         yield _judged(Advice(one, row.id, "depends"), row, at)
