@@ -23,7 +23,7 @@ class Collective:
     needs: str = ""
     word: str = ""
     unless: str = ""
-    """With this argument it waits for members only."""
+    """With this argument nobody else has to take part, or only members."""
     equal: bool = False
     read: bool = False
     """An attribute, collective where it is read."""

@@ -129,6 +129,7 @@ def test_a_recorder_that_is_off_is_turned_on_with_the_names_this_version_reads()
     assert wanted["2.4"] == {"TORCH_NCCL_TRACE_BUFFER_SIZE": "2000", "TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
     assert wanted["2.8"] == {"TORCH_NCCL_TRACE_BUFFER_SIZE": "2000", "TORCH_FR_BUFFER_SIZE": "2000"}
     assert audit("2.13").findings == ()
+    assert audit("2.1").findings == ()  # it has none
 
 
 def test_the_old_backend_can_be_brought_back() -> None:

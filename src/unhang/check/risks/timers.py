@@ -105,9 +105,10 @@ def limits_in_order(here: NodeInspection) -> Iterator[Answer]:
 
 
 def recorder(here: NodeInspection) -> Iterator[Answer]:
-    """The recorder's size, and whether a watchdog would write it down: without both nobody can tell who called what."""
+    """The recorder's size, and whether a watchdog would write it down: without both nobody can tell who called what.
+    Releases before 2.2 have none."""
     settings, versions = here.found(JobEnvironment), here.found(Versions)
-    if settings is None or versions is None or versions.at_least("torch", (2, 2)) is None:
+    if settings is None or versions is None or not versions.at_least("torch", (2, 2)):
         return
     set_to = next((settings.in_force[name] for name in SIZE_NAMES if name in settings.in_force), None)
     blocking = next((name for name in _BLOCKING if (settings.value(name) or "").lower() in _TRUE), None)
