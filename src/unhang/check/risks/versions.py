@@ -50,7 +50,7 @@ def _of_package(package: str, version: str, release: Text) -> Iterator[Answer]:
         yield ROWS.risk(
             "known-defect",
             {"package": package, "release": release, "symptom": row.symptom},
-            severity=Severity.NOTE if row.kind == "unverified" or row.where else Severity.SLOWS,
+            severity=Severity.NOTE if row.kind == "unverified" else Severity.SLOWS,
             because=(affected_releases(row), *((Text("{where}", {"where": row.where}),) if row.where else ())),
             evidence=(Evidence(Source(str(release)), row.source),),
             remedies=(_change(recommended_release(row), row.workaround),),
