@@ -32,7 +32,7 @@ VERSIONS = {"2.4": "2.20.5", "2.8": "2.27.3", "2.13": "2.29.7", "2.15": "2.30.7"
 
 def audit(torch: str, **environment: str) -> Verdict:
     settings = JobEnvironment({name: VariableSetting(name, value) for name, value in environment.items()})
-    versions = Versions({"torch": torch, "nccl": VERSIONS[torch]})
+    versions = Versions({"torch": torch, "nccl": VERSIONS.get(torch, "2.18.1")})
     return judge(
         [
             NodeInspection(
@@ -53,7 +53,7 @@ def row(name: str) -> EnvironmentVariable:
 def test_every_row_is_judged_and_what_nothing_reads_is_named(torch: str) -> None:
     verdict = audit(torch, **{one.name: "1" for one in variables()})
     named = {finding.subject for finding in verdict.findings}
-    versions = Versions({"torch": torch, "nccl": VERSIONS[torch]})
+    versions = Versions({"torch": torch, "nccl": VERSIONS.get(torch, "2.18.1")})
 
     for one in variables():
         stands = variable_support(one, versions.owner_of(one), nccl2=torch == "2.15")
