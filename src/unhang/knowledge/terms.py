@@ -14,8 +14,9 @@ from typing import Literal
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_rows, rows_by
+from unhang.late_pattern import late_pattern
 
-_ENDING = re.compile(r"(?:ing|ed|s|e)$")
+_ENDING = late_pattern(r"(?:ing|ed|s|e)$")
 Kind = Literal["nccl-error", "status", "exit", "operation", "word", "subject"]
 Judgement = Literal["right", "depends", "costs", "no-effect", "harmful"]
 _FILES = ("terms.toml", "subjects.toml")
