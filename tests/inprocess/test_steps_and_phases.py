@@ -10,10 +10,13 @@ import threading
 import time
 import types
 import weakref
+from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from unhang.inprocess import activation, code_phases, session, steps
 from unhang.inprocess.capture.frames import StackSampler
@@ -78,6 +81,77 @@ def test_steps_are_whole_rounds_of_collectives() -> None:
     assert view.steps == 78
     assert view.step_mean_ns == pytest.approx(100e6)
     assert view.step_durations_ns == [100_000_000] * 32
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[str, int]]:
+    """Torch's optimizers are counted from now to the end of the test; called: the source of steps, and how many."""
+    monkeypatch.setattr(sys.modules["torch.optim.optimizer"], "_global_optimizer_post_hooks", OrderedDict())
+    monkeypatch.setattr(steps, "_optimizers", steps._OptimizerSteps())
+    steps.count_optimizer_steps()
+
+    def count() -> tuple[str, int]:
+        view = RecordView()
+        steps.StepCounter().follow(view, 0, 5)
+        return view.step_source, view.steps
+
+    return count
+
+
+def parameters(number: int) -> list[torch.nn.Parameter]:
+    made = [torch.nn.Parameter(torch.zeros(2)) for _ in range(number)]
+    for one in made:
+        one.grad = torch.ones(2)
+    return made
+
+
+def test_a_step_of_the_optimizer_is_a_step(counted: Callable[[], tuple[str, int]]) -> None:
+    for optimizer in [torch.optim.AdamW(parameters(3)) for _ in range(2)]:
+        for _ in range(4):
+            optimizer.step()
+
+    assert counted() == ("optimizer", 7)  # that the second begins a step shows when it comes again
+
+
+def test_several_optimizers_of_a_loop_count_once(counted: Callable[[], tuple[str, int]]) -> None:
+    critic, generator = (torch.optim.SGD(parameters(2), lr=0.1) for _ in range(2))
+    for _ in range(5):
+        critic.step()
+        generator.step()
+
+    assert counted() == ("optimizer", 5)
+
+
+def test_zero_that_steps_one_optimizer_for_each_group_counts_once(counted: Callable[[], tuple[str, int]]) -> None:
+    """deepspeed/runtime/zero/stage_1_and_2.py, _optimizer_step: one group at a time is put into the optimizer."""
+    optimizer = torch.optim.SGD([{"params": parameters(1)}, {"params": parameters(1)}], lr=0.1)
+    groups = optimizer.param_groups
+    for _ in range(6):
+        for group in groups:
+            optimizer.param_groups = [group]
+            optimizer.step()
+        optimizer.param_groups = groups
+
+    assert counted() == ("optimizer", 6)
+
+
+def test_torchs_own_zero_counts_the_inner_and_the_outer_optimizer_once(counted: Callable[[], tuple[str, int]]) -> None:
+    class Outer(torch.optim.SGD):
+        def step(self, closure: Any = None) -> None:  # as ZeroRedundancyOptimizer.step
+            inner.step()
+
+    shared = parameters(2)
+    inner, outer = torch.optim.SGD(shared, lr=0.1), Outer(shared, lr=0.1)
+    for _ in range(6):
+        outer.step()
+
+    assert counted() == ("optimizer", 6)
+
+
+def test_without_a_step_of_an_optimizer_there_is_no_source(counted: Callable[[], tuple[str, int]]) -> None:
+    torch.optim.SGD(parameters(1), lr=0.1).zero_grad()
+
+    assert counted() == ("none", 0)
 
 
 def test_without_a_rhythm_there_are_no_steps() -> None:

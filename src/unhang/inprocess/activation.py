@@ -12,6 +12,7 @@ from unhang.inprocess.capture import nccl_startup_log
 from unhang.inprocess.import_hooks import DISTRIBUTED
 from unhang.inprocess.internal_errors import environment_number, log_internal_error, reset_log, restart_attempt
 from unhang.inprocess.session import Session
+from unhang.inprocess.steps import count_optimizer_steps
 
 _session: Session | None = None
 _disabled = False
@@ -69,6 +70,7 @@ def _arm(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Session | None:
         _registered = True
         os.register_at_fork(after_in_child=_leave_child)
         atexit.register(_exiting)
+        count_optimizer_steps()
     _enable_flight_recorder()
     rank, world_size = _given("rank", args, kwargs), _given("world_size", args, kwargs)
     backend = kwargs.get("backend", args[0] if args else "") or ""

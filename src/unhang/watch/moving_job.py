@@ -149,7 +149,7 @@ class MovingJob:
         """How many collectives a step has is looked for; returns how many have been completed."""
         views = [member.view for member in members.by_rank.values()]
         most = max((group.completed for view in views for group in view.groups), default=0)
-        counted = any(view.step_source == "guards" for view in views)
+        counted = any(view.step_source in ("guards", "optimizer") for view in views)
         if self.drift.child is None and not counted:
             self._period.tick(most)
         return most

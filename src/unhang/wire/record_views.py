@@ -10,8 +10,9 @@ PHASES = ("init", "data", "compute", "communication", "eval", "save", "log", "sh
 HIDDEN_COLLECTIVES = ("_engine_run_backward", "backward", "_pre_forward", "_distributed_broadcast_coalesced")
 """Functions below which native code issues collectives that no Python frame shows: hooks reduce gradients in backward,
 DDP rebuilds its buckets and broadcasts buffers as a forward begins (torch/nn/parallel/distributed.py)."""
-STEP_SOURCES = ("none", "guards", "rhythm")
-"""Who counts steps: nobody yet, the user's call of guards, or rounds of ``Control.collectives_per_step``."""
+STEP_SOURCES = ("none", "guards", "rhythm", "optimizer")
+"""Who counts steps: nobody yet, the user's call of guards, rounds of ``Control.collectives_per_step``, or torch's
+optimizers."""
 DUMP_RESULTS = ("none", "written", "recorder off", "no recorder", "could not write", "failed")
 
 

@@ -46,16 +46,18 @@ def test_steps_their_median_over_the_whole_run_and_the_slowest_rank() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "words"),
+    ("source", "language", "words"),
     [
-        ("en", "unhang: 300 rounds of collectives, median round 50 ms"),
-        ("zh", "unhang: 300 轮集合通信，每轮中位数 50 ms"),
+        ("rhythm", "en", "unhang: 300 rounds of collectives, median round 50 ms"),
+        ("rhythm", "zh", "unhang: 300 轮集合通信，每轮中位数 50 ms"),
+        ("optimizer", "en", "unhang: 300 optimizer steps, median step 50 ms"),
+        ("optimizer", "zh", "unhang: 优化器 300 步，每步中位数 50 ms"),
     ],
 )
-def test_rounds_of_collectives_are_not_called_steps(language: str, words: str) -> None:
+def test_what_was_counted_is_named(source: str, language: str, words: str) -> None:
     totals, members = ran([0.05] * 300, waits=0.3)
     for rank in members.by_rank.values():
-        rank.view.step_source = "rhythm"
+        rank.view.step_source = source
     announcements.set_language(language)
 
     assert announcements.summary_lines(totals, members, FOLDER).splitlines()[0] == words

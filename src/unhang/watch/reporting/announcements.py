@@ -193,13 +193,13 @@ def summary_lines(totals: RunTotals, members: JobRanks, folder: Path) -> str:
     """Two lines: what the job did, what was found."""
     if not members.by_rank:
         return _lines(_nobody(members))
-    # A round may be a part of a step: DDP's buckets of one size look alike.
-    rounds = totals.steps and any(rank.view.step_source == "rhythm" for rank in members.by_rank.values())
-    counted = (
-        say("{rounds} rounds of collectives", rounds=totals.steps)
-        if rounds
-        else say("{steps} steps", steps=totals.steps)
-    )
+    sources = {rank.view.step_source for rank in members.by_rank.values()}
+    rounds = totals.steps and "rhythm" in sources  # may be a part of a step: DDP's buckets of one size look alike
+    counted = say("{steps} steps", steps=totals.steps)
+    if rounds:
+        counted = say("{rounds} rounds of collectives", rounds=totals.steps)
+    elif "optimizer" in sources:
+        counted = say("{steps} optimizer steps", steps=totals.steps)
     parts = [counted] if totals.steps else []
     if totals.median_step_s is not None:
         ms = totals.median_step_s * 1000
