@@ -93,9 +93,10 @@ class CrashEvidence:
         before, thread_before = sys.excepthook, threading.excepthook
 
         def excepthook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> Any:
-            self._note("MainThread", kind, value, trace)
+            # the dump first, in milliseconds: because of another's fall a launcher may end this rank any moment
             if os.getpid() == self.pid and threading.current_thread() is threading.main_thread():
                 self._on_uncaught_exception(trace)
+            self._note("MainThread", kind, value, trace)
             return before(kind, value, trace)
 
         def thread_excepthook(args: threading.ExceptHookArgs, /) -> Any:
