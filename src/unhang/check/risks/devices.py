@@ -113,7 +113,7 @@ def device_ranks(here: NodeInspection) -> Iterator[Answer]:
         said = ", ".join(chosen.mig) or "mig.mode.current: Enabled"
         yield ROWS.risk("sliced", evidence=(Evidence(Source("nvidia-smi"), said),))
     elif processes > seen and launch.processes and not chosen.unknown and not chosen.twice:
-        option = _OPTIONS.get(launch.outer or launch.launcher, "--nproc-per-node")
+        option = _OPTIONS.get(launch.outer or launch.launcher, "--nproc_per_node")  # the spelling of every version
         values = {"option": option, "processes": processes, "cards": seen}
         yield ROWS.risk("too-many", values, evidence=(Evidence(Source("command"), f"{option} {processes}"),))
     elif launch.processes and chosen.cards:

@@ -85,8 +85,7 @@ class NameBindings:
         if self.equal_result(value):
             self.give(target, ValueOrigin(made=EQUAL))
             return
-        held = self.values.of(value)
-        self.give(target, ValueOrigin(held.kinds, held.key, held.made, held.only))
+        self.give(target, self.values.of(value))
 
     def give(self, target: ast.expr, value: ValueOrigin) -> None:
         """``target`` holds ``value`` from here on."""

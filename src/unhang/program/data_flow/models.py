@@ -30,6 +30,8 @@ class WrappedModels:
     sharded: set[Hashable] = field(default_factory=set)
     any_sharded: bool = False
     any_shared: bool = False
+    broadcasts: bool | None = None
+    """Whether forward broadcasts buffers where gradients alone are shared; None where nobody knows of any buffers."""
 
     def holds(self, node: ast.expr, here: FunctionDefinition) -> str:
         """``sharded``, ``shared``, or nothing."""
@@ -87,9 +89,20 @@ class _WrapperTracking:
                 self._hold(value, here, [(target.node, name)])
                 for key in _keys(value, here, self.calls):
                     self.behind.setdefault((target.node, name), set()).add(key)
+        self._broadcast(node, here)
         if call_name(node) == "fully_shard" and node.args:
             self.inside |= set(_keys(node.args[0], here, self.calls))
             self.found.any_sharded = True
+
+    def _broadcast(self, node: ast.Call, here: FunctionDefinition) -> None:
+        """What ``node`` says of buffers; one that a test decides upon may never be made."""
+        said = [word.value for word in node.keywords if word.arg == "broadcast_buffers"]
+        if said and isinstance(said[0], ast.Constant):
+            self.found.broadcasts = bool(said[0].value)
+        elif self.found.broadcasts is None and call_name(node) in source_names("buffer"):
+            place = here.program.place(node.lineno)
+            certain = place is None or not any(isinstance(level.owner, ast.If) for level in place.levels)
+            self.found.broadcasts = certain or None
 
     def _assigned(self, target: ast.expr, value: ast.expr, here: FunctionDefinition) -> None:
         if not isinstance(target, ast.Tuple):

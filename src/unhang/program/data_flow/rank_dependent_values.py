@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from unhang.knowledge.collectives import is_own_data, lists_own_group, source_names
@@ -98,6 +99,8 @@ class RankDependentValues:
         if isinstance(node, ast.Tuple):
             parts = tuple(self.of(one) for one in node.elts)
             return ValueOrigin(frozenset(kind for one in parts for kind in one.kinds), parts=parts)
+        if isinstance(node, ast.Dict) and node.keys and all(isinstance(key, ast.Constant) for key in node.keys):
+            return self._with_keys(tuple(getattr(key, "value", None) for key in node.keys), node.values)
         if not isinstance(node, _COMPREHENSIONS):
             return self._made_of(node, NO_ORIGINS)
         over = self.of(node.generators[0].iter).kinds
@@ -135,6 +138,12 @@ class RankDependentValues:
         if isinstance(node, ast.BinOp) and LOCAL in kinds:
             kinds = kinds - {LOCAL} | {RANK}  # node * ranks of a node + local rank
         return ValueOrigin(kinds, made=SIFTED if sifted else None) if kinds else PLAIN_VALUE
+
+    def _with_keys(self, keys: tuple[object, ...], values: Sequence[ast.expr]) -> ValueOrigin:
+        """A dict whose keys are all written out: what it holds under each."""
+        parts = tuple(self.of(value) for value in values)
+        kinds = NO_ORIGINS.union(*(one.kinds for one in parts)) - {ORDER, PARTLY}
+        return ValueOrigin(kinds, parts=parts, keys=keys)
 
     def _sifted(self, node: ast.expr) -> frozenset[str]:
         """``[p.grad for p in parameters if p.grad is not None]``: how many are left is this rank's own."""
@@ -219,6 +228,8 @@ class RankDependentValues:
             name = node.slice.value if isinstance(node.slice, ast.Constant) else ""
             return value_of_variable(str(name))
         base, index = self.of(node.value), self.of(node.slice) if isinstance(node.slice, ast.expr) else PLAIN_VALUE
+        if isinstance(node.slice, ast.Constant) and node.slice.value in base.keys:
+            return base.parts[base.keys.index(node.slice.value)]
         if base.made == EQUAL and not index.kinds:
             return base  # of a list that was broadcast
         masked = isinstance(node.slice, ast.Compare) or (
@@ -249,6 +260,8 @@ class RankDependentValues:
             return ValueOrigin(frozenset({FILES}))
         if name in source_names("clock") and dotted(node.func) in (name, f"time.{name}"):
             return ValueOrigin(frozenset({TIME}))
+        if name == "dict" and node.keywords and not node.args and all(word.arg for word in node.keywords):
+            return self._with_keys(tuple(word.arg for word in node.keywords), [word.value for word in node.keywords])
         return self._of_library(node, name)
 
     def _of_library(self, node: ast.Call, name: str) -> ValueOrigin:
@@ -296,7 +309,8 @@ class RankDependentValues:
             value = given.get(kind[1:])
             kinds |= self.of(value).kinds if value is not None else NO_ORIGINS
         parts = tuple(self._filled_in(one, given) for one in told.parts)
-        return ValueOrigin(kinds, told.key, told.made if told.made in (EQUAL, SIFTED) else None, told.only, parts)
+        made = told.made if told.made in (EQUAL, SIFTED) else None
+        return replace(told, kinds=kinds, made=made, parts=parts)
 
     # -- tests
 

@@ -34,7 +34,9 @@ class ValueOrigin:
     only: bool = False
     """Set on some ranks only: ``is None`` tells them apart too."""
     parts: tuple[ValueOrigin, ...] = ()
-    """Of a tuple that a function returns."""
+    """Of a tuple, or of a dict that is written out."""
+    keys: tuple[object, ...] = ()
+    """Of such a dict."""
 
 
 PLAIN_VALUE = ValueOrigin()
@@ -87,6 +89,6 @@ def either_value(one: ValueOrigin, other: ValueOrigin) -> ValueOrigin:
     """Either of two values."""
     key = one.key if one.key == other.key else None
     made = one.made if one.made == other.made else None
-    alike = len(one.parts) == len(other.parts)
+    alike = len(one.parts) == len(other.parts) and one.keys == other.keys
     parts = tuple(either_value(*pair) for pair in zip(one.parts, other.parts, strict=False)) if alike else ()
-    return ValueOrigin(one.kinds | other.kinds, key, made, one.only or other.only, parts)
+    return ValueOrigin(one.kinds | other.kinds, key, made, one.only or other.only, parts, one.keys if alike else ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from unhang.knowledge.collectives import source_names
 from unhang.program.data_flow.function_steps import (
@@ -230,7 +231,11 @@ class DivergenceSearch:
         why = tuple(kind for kind in self.asked if kind in leaf.kinds)
         sure = bool(leaf.kinds & {RANK, LOCAL}) and not leaf.kinds & {DATA, TIME, FILES, CHANCE, SETTING, _OTHER}
         sure = sure and not _may_hold_for_all(step, leaf)
-        return self._as_parting(one, step, why, kind, met, others, sure=sure and met.certain and met.op.sure)
+        found = self._as_parting(one, step, why, kind, met, others, sure=sure and met.certain and met.op.sure)
+        if met.op.name != "forward" or met.op.sure:
+            return found
+        buffers = self.ways.flow.around.wrapped.broadcasts
+        return None if buffers is False else replace(found, doubtful=buffers is None)
 
     def _gets_wrapped(self, met: ReachedCollective) -> bool:
         """The calls of this way hand the wrapped model down, and not another one to the same parameter."""

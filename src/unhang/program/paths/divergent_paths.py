@@ -19,6 +19,7 @@ class PathDivergence:
     ``kind``: ``if``, ``else`` (the call stands on that side), or the exit that leads around it: ``return``, ``break``,
     ``continue``. ``why``: the kinds of values by which ranks differ. ``chain``: calls from the branch to the
     collective; ``launch``: how the program comes to the function. ``others``: where the others wait, if that is known.
+    ``doubtful``: whether it is a collective depends on buffers that nobody saw.
     """
 
     branch: SourceLine
@@ -29,6 +30,7 @@ class PathDivergence:
     launch: tuple[SourceLine, ...]
     others: SourceLine | None
     sure: bool
+    doubtful: bool = False
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Where a program waits until its metrics log is written: ``flush()`` of a writer it made, outside its end."""
+"""Where a program waits until its metrics log is written: ``flush()`` of a writer it made, in every step."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
-from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, parse_file
+from unhang.program.rank_dependence.step_loops import step_loops
+from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, call_name, dotted, names_in, parse_file
 
 WRITERS = {"SummaryWriter", "FileWriter", "EventFileWriter"}
 _AT_THE_END = ("close", "finish", "shutdown", "teardown", "stop", "__exit__", "__del__", "_end", "finalize")
+_LOOPS = (ast.For, ast.While, ast.AsyncFor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ def log_flushes(source: SourceFile) -> Iterator[LogFlush]:
     for call in sorted(calls, key=lambda node: node.lineno):
         name = dotted(call.func.value) if isinstance(call.func, ast.Attribute) and call.func.attr == "flush" else None
         place = program.place(call.lineno) if name in writers else None
-        if name is None or place is None or not _is_repeated(place.scopes, place.levels):
+        if name is None or place is None or not _is_repeated(place):
             continue
         yield LogFlush(source.path, call.lineno, getattr(place.function, "name", "<module>"), name, writers[name])
 
@@ -51,9 +53,29 @@ def _writers(program: ParsedFile) -> Iterator[tuple[str, str]]:
                 yield name, made
 
 
-def _is_repeated(scopes: tuple[object, ...], levels: tuple[object, ...]) -> bool:
-    """In a loop, or in a function that is not the end of the program."""
-    if any(isinstance(getattr(level, "statement", None), ast.For | ast.While | ast.AsyncFor) for level in levels):
-        return True
-    name = str(getattr(scopes[-1], "name", ""))
+def _is_repeated(place: LinePosition) -> bool:
+    """In every round of a loop of steps, or in a function that is not the end of the program."""
+    loop = max((at for at, level in enumerate(place.levels) if isinstance(level.statement, _LOOPS)), default=-1)
+    inner = place.levels[loop + 1 :]
+    tests = (level.statement.test for level in inner if isinstance(level.statement, ast.If))
+    if any(_holds(test, ast.Mod) for test in tests):
+        return False  # ``if step % 50 == 0:``
+    if loop >= 0:
+        before = (one for level in inner for one in level.block[: level.index] if isinstance(one, ast.If))
+        seldom = any(_holds(one, ast.Continue) for one in before)
+        return not seldom and not _is_epoch(place.levels[loop].statement, place)
+    name = str(getattr(place.function, "name", ""))
     return bool(name) and name != "main" and not name.endswith(_AT_THE_END)
+
+
+def _holds(node: ast.AST, kind: type[ast.AST]) -> bool:
+    return any(isinstance(inner, kind) for inner in ast.walk(node))
+
+
+def _is_epoch(loop: ast.stmt, place: LinePosition) -> bool:
+    """A round goes over all the data: in a loop inside it, or, by its name, in a function that it calls."""
+    head = [loop.target, loop.iter] if isinstance(loop, ast.For | ast.AsyncFor) else []
+    inner = (step_loops(place.program).facts(node) for node in ast.walk(loop) if node is not loop)
+    return any("epoch" in name.lower() for part in head for name in names_in(part)) or any(
+        found is not None and found.trains for found in inner
+    )

@@ -12,6 +12,7 @@ from unhang.program.syntax.syntax_tree import Scope, blanked, blocks, first_line
 Decide: TypeAlias = Callable[[ast.expr, Sequence[Scope]], "bool | None"]
 """What a test always says, in these scopes; None where it may say either."""
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_STATIC = ("__main__", "TYPE_CHECKING", "if True", "if False", "if 0", "if 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,9 @@ def without_untaken(text: str, decide: Decide) -> tuple[str, tuple[UntakenLines,
 
 
 def static_truth(test: ast.expr, *, is_main: bool) -> bool | None:
-    """What every run knows: ``__name__ == "__main__"`` and ``TYPE_CHECKING``."""
+    """What every run knows: constants, ``__name__ == "__main__"`` and ``TYPE_CHECKING``."""
+    if isinstance(test, ast.Constant):
+        return bool(test.value)
     if isinstance(test, ast.Name | ast.Attribute):
         return False if getattr(test, "id", getattr(test, "attr", "")) == "TYPE_CHECKING" else None
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
@@ -92,6 +95,6 @@ def static_truth(test: ast.expr, *, is_main: bool) -> bool | None:
 
 def statically_live(text: str, *, is_main: bool) -> str:
     """``text`` without what no run of it as the script, or as a module, would do."""
-    if "__main__" not in text and "TYPE_CHECKING" not in text:
+    if not any(word in text for word in _STATIC):
         return text
     return without_untaken(text, lambda test, _: static_truth(test, is_main=is_main))[0]

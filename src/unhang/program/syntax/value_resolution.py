@@ -32,6 +32,8 @@ _MAX_FOUND = 24
 """What may be any of more is not followed."""
 _KEEP_MEMBERS = {"enumerate", "list", "tuple", "sorted", "reversed", "values", "items", "copy", "get", "next", "iter"}
 _OF_CONTAINERS = frozenset(name for kind in (str, list, dict, set, tuple) for name in dir(kind))
+_OF_TORCH = {"state_dict", "load_state_dict", "zero_grad"}
+"""What optimizers, scalers and schedulers have as well as models."""
 
 _SAME_ITEMS = {"enumerate", "tqdm", "iter", "track", "auto"}
 
@@ -111,7 +113,8 @@ class ValueResolver:
         owner = dotted(node.value).rpartition(".")[2].strip("_").replace("_", "").lower()
         names = [one.owner.name.lower() for one in every if one.owner is not None]
         alike = bool(owner) and any(owner in name or name in owner for name in names)
-        if not (alike or "_" in node.attr.strip("_")) or not self.table.share_base(every):
+        spoken = "_" in node.attr.strip("_") and node.attr not in _OF_TORCH
+        if not (alike or spoken) or not self.table.share_base(every):
             return ()
         return [one for one in every if not is_abstract(one)]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from unhang.check.network.network import nodes_of
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
-from unhang.findings import Evidence, Grade, Remedy, Source, Where
+from unhang.findings import Evidence, Grade, Remedy, Severity, Source, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.collectives import collectives_by_name
 from unhang.program.data_flow.function_steps import CHANCE, DATA, ERRORS, FILES, LOCAL, NAMED, RANK, TIME
@@ -80,6 +80,7 @@ def program_lonely_call(here: NodeInspection) -> Iterator[Answer]:
             **about(program, one.branch, *one.chain, one.call, one.others),
             "where": Where(first.path, first.line, first.function),
             "grade": None if one.sure else Grade.BASE_RATE,
+            "severity": Severity.NOTE if one.doubtful else None,
             "because": tuple(_why_lonely(one)),
             "remedies": (_bring_all(one),),
         }
@@ -97,7 +98,8 @@ def program_lonely_call(here: NodeInspection) -> Iterator[Answer]:
 
 def _why_lonely(one: PathDivergence) -> Iterator[Text]:
     values = {"call": one.call.text, "test": one.branch.text}
-    yield ROWS.words("sharded-call" if _needs_sharding(one) else "waits-for-all", **values)
+    named = "sharded-call" if _needs_sharding(one) else "buffers" if one.doubtful else "waits-for-all"
+    yield ROWS.words(named, **values)
     if DATA in one.why:
         yield ROWS.words("own-data", **values)
     if ERRORS in one.why:
