@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from unhang.knowledge.collectives import collectives_by_name, source_names
 from unhang.program.data_flow.call_kinds import CallClassifier
@@ -85,7 +86,7 @@ class NameBindings:
         if self.equal_result(value):
             self.give(target, ValueOrigin(made=EQUAL))
             return
-        self.give(target, self.values.of(value))
+        self.give(target, replace(self.values.of(value)))  # a value of its own: branches tell by identity who assigned
 
     def give(self, target: ast.expr, value: ValueOrigin) -> None:
         """``target`` holds ``value`` from here on."""

@@ -318,8 +318,7 @@ class ConfigNames:
         for node in _own_statements(scope):
             if isinstance(node, ast.Return) and node.value is not None:
                 values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-                either = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else [node.value]
-                if kinds := next(filter(None, map(self._of_call, either)), ()):
+                if isinstance(node.value, ast.Call) and (kinds := self._of_call(node.value)):
                     return kinds
                 each = [self._returned(value, scope) for value in values]
                 if all(each):
