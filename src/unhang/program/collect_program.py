@@ -23,6 +23,7 @@ from unhang.program.program_source import ProgramSource, UntakenBranch
 from unhang.program.settings.branch_conditions import modules_named_by_settings, without_untaken_branches
 from unhang.program.settings.configuration_files import configuration_of
 from unhang.program.settings.engine_calls import configuration_in_calls, find_engine_calls
+from unhang.program.settings.model_size import ModelSize, find_model_size
 from unhang.program.settings.option_values import OptionValues, undeclared_arguments, unique_defaults
 from unhang.program.settings.process_group_timeouts import find_group_timeouts
 from unhang.program.settings.program_settings import ProgramSettings, read_program_settings
@@ -35,15 +36,16 @@ LIMIT_S = 60.0
 READING_S = 40.0
 """Of that for reading; what was not read by then is said to be missing."""
 NEEDS = ("environment", "limits", "configuration", "timers")
-
-
 _READ: WeakKeyDictionary[Machine, tuple[tuple[str, ...], InspectionResult[ProgramSource]]] = WeakKeyDictionary()
 """The last answer for each machine: several checks ask for the same source."""
 
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
-    """Read the script, what it imports, and the code that its arguments name."""
-    yield ProgramSource, read_program_source(machine, plan.command)
+    """Read the script, what it imports, and the code that its arguments name; the size of the model that it trains."""
+    source, launch = read_program_source(machine, plan.command), parse_command(plan.command)
+    program, configuration = source.found or ProgramSource(), configuration_of(machine, launch)[0]
+    yield ProgramSource, source
+    yield ModelSize, find_model_size(machine, launch, configuration, program)
 
 
 def read_program_source(machine: Machine, command: tuple[str, ...]) -> InspectionResult[ProgramSource]:

@@ -122,7 +122,7 @@ def test_where_no_change_is_enough_alone_they_are_taken_together(tmp_path: Path)
     write_job(tmp_path, LLAMA_2_7B)
     command = "torchrun --nproc-per-node 8 train.py --model_name_or_path model --bf16 true --learning_rate 1e-5 "
 
-    (finding,) = of_memory(asked(tmp_path, f"{command} --max_seq_length 4096", 8, 24564))
+    (finding,) = of_memory(asked(tmp_path, f"{command} --max_seq_length 3072", 8, 24564))
 
     (remedy,) = finding.remedies
     named = ("gradient checkpointing", "one sample", "Shard the model", "host memory")

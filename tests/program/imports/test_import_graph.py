@@ -32,7 +32,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 def read(command: str, **environment: str) -> ProgramSource:
     machine = Machine(environment={"PATH": "/nonexistent", **environment})
-    ((_, result),) = program.collect(machine, PlannedJob(tuple(command.split())))
+    (_, result), _ = program.collect(machine, PlannedJob(tuple(command.split())))
     assert result.found is not None, str(result.because)
     return result.found
 

@@ -18,7 +18,7 @@ PROGRAMS = sorted((Path(__file__).with_name("programs") / "optional").glob("*.py
 def test_what_a_program_needs_is_a_gap_and_what_it_goes_on_without_is_none(file: Path) -> None:
     machine = Machine(environment={"PATH": "/none"})
     machine.folder = str(file.parent)
-    ((_, result),) = collect_program.collect(machine, PlannedJob(("python", file.name)))
+    (_, result), _ = collect_program.collect(machine, PlannedJob(("python", file.name)))
     assert result.found is not None
 
     marks = list(marks_of(file.read_text()))

@@ -15,7 +15,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 def read(folder: Path, command: str) -> ProgramSource:
     machine = Machine(environment={"PATH": "/none"})
     machine.folder = str(folder)
-    ((_, result),) = collect_program.collect(machine, PlannedJob(("torchrun", *command.split())))
+    (_, result), _ = collect_program.collect(machine, PlannedJob(("torchrun", *command.split())))
     assert result.found is not None
     return result.found
 

@@ -29,7 +29,7 @@ def launches() -> Iterator[tuple[Path, str]]:
 def test_what_is_marked_is_left_out_and_nothing_else(file: Path, command: str) -> None:
     machine = Machine(environment={"PATH": "/none"})
     machine.folder = str(file.parent)
-    ((_, result),) = collect_program.collect(machine, PlannedJob(tuple(command.split())))
+    (_, result), _ = collect_program.collect(machine, PlannedJob(tuple(command.split())))
     assert result.found is not None
     live, whole = (texts[0].text.splitlines() for texts in (result.found.files, result.found.whole))
 

@@ -19,7 +19,7 @@ from unhang.check.devices.devices import (
     Xid,
     XidHistory,
 )
-from unhang.check.devices.memory_need import GIB, Setups, changed, memory_needed, training_setups
+from unhang.check.devices.memory_need import GIB, Setups, TrainingSetup, changed, memory_needed, training_setups
 from unhang.check.environment.environment import Versions
 from unhang.check.risks.risk import Answer, Risk, RiskRows, asked_of_a_node, asked_of_several
 from unhang.findings import Evidence, Finding, Remedy, Severity, Source
@@ -29,10 +29,10 @@ from unhang.knowledge.thresholds import threshold
 from unhang.program.launch.launch import Launch
 from unhang.program.settings.job_values import feature, memory_table, mentions, whole_setting
 from unhang.program.settings.model_size import ModelSize
-from unhang.sentences import Text
+from unhang.sentences import Text, first_names
 
 ROWS = RiskRows("devices")
-FULL_SHARE = threshold("devices.full_share")
+FULL_SHARE, MAX_UNSET = threshold("devices.full_share"), 5
 """With more than this share of its memory taken, a job that fills the other cards cannot start on this one."""
 _TOOLS = {"AMD": "rocm-smi --showtopo --showpids", "Intel": "xpu-smi topology -m", "Gaudi": "hl-smi"}
 _OPTIONS = {"accelerate": "--num_processes", "deepspeed": "--num_gpus", "srun": "--ntasks-per-node", "mpirun": "-np"}
@@ -247,14 +247,23 @@ def memory_of_a_rank(here: NodeInspection) -> Iterator[Answer]:
 
 
 def _fit(size: ModelSize, setups: Setups, card: Card) -> Answer:
+    setups = changed(setups, engine=setups[0].engine * card.memory / GIB)
     free, needed = (card.memory - card.used) / GIB, _low_and_high(size, setups)
     values = {**needed, "card": card.index, "free": free, "path": size.path, "count": size.parameters / 1e9}
     if needed["high"] <= free:
         return ROWS.fine("memory", **values)
     if needed["low"] <= free:
-        return ROWS.could_not("memory", ROWS.words("between", **values))
+        unset = first_names(tuple(dict.fromkeys(_unset(*setups))), MAX_UNSET)
+        return ROWS.could_not("memory", ROWS.words("between-unset" if unset else "between", unset=unset, **values))
     values |= memory_needed(size, setups[0])
     return ROWS.risk("memory", values, evidence=(size.named,), remedies=_ways_to_fit(size, setups, free))
+
+
+def _unset(least: TrainingSetup, most: TrainingSetup) -> list[str]:
+    """Settings that would narrow the estimate, as the Trainer calls them."""
+    batch = memory_table()["names"]["batch"][: least.batch != most.batch]
+    rows = (row for name, row in memory_table()["feature"].items() if name in least.on ^ most.on)
+    return [*batch, *(row["unset"] for row in rows if "unset" in row)]
 
 
 def _unclear(here: NodeInspection, launch: Launch) -> Text | None:
@@ -270,8 +279,7 @@ def _unclear(here: NodeInspection, launch: Launch) -> Text | None:
 
 def _low_and_high(size: ModelSize, setups: Setups) -> dict[str, float]:
     """GiB, as their sentences name them."""
-    low, high = (sum(memory_needed(size, one).values()) for one in setups)
-    return {"low": low, "high": high}
+    return dict(zip(("low", "high"), (sum(memory_needed(size, one).values()) for one in setups), strict=True))
 
 
 def _ways_to_fit(size: ModelSize, setups: Setups, free: float) -> tuple[Remedy, ...]:

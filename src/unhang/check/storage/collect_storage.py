@@ -23,7 +23,7 @@ from unhang.sentences import say
 
 NAME = "storage"
 LIMIT_S = 30.0
-NEEDS = ("environment", "versions", "configuration", "timers")
+NEEDS = ("environment", "versions", "configuration", "timers", "program")
 ALL_STEPS_S = 10.0
 INSPECT_S, STEP_S = 4.0, 5.0
 MAX_BYTES, MAX_BYTES_ONCE, MAX_SHARE = 256 << 20, 64 << 20, 0.05

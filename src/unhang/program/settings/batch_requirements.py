@@ -86,10 +86,8 @@ def _is_reached(program: ParsedFile, node: ast.If, here: NodeInspection, scope: 
 
 def _assigned_before(scope: Scope, line: int) -> dict[str, ast.expr]:
     """The last value of each plain name above ``line``."""
-    found = sorted(
-        (node for node in own_nodes(scope) if isinstance(node, ast.Assign) and node.lineno < line),
-        key=lambda node: node.lineno,
-    )
+    assigned = (node for node in own_nodes(scope) if isinstance(node, ast.Assign) and node.lineno < line)
+    found = sorted(assigned, key=lambda node: node.lineno)
     return {target.id: node.value for node in found for target in node.targets if isinstance(target, ast.Name)}
 
 

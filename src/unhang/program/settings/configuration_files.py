@@ -4,6 +4,7 @@ torchtitan TOML, arguments of Trainer and TRL. Files are read, nothing is run.
 
 from __future__ import annotations
 
+import base64
 import json
 import posixpath
 import re
@@ -24,19 +25,20 @@ from unhang.program.launch.job_environment import comparable_variables
 from unhang.program.launch.launch import ConfigFile, Configuration, FollowedLaunch, Launch, NamedFile
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings.hydra_files import HYDRA_OPTIONS, HydraComposer, hydra_main, interpolate, scalar
-from unhang.program.settings.model_size import ModelSize, find_model_size, huggingface_home
+from unhang.program.settings.model_size import huggingface_home
 from unhang.sentences import Text, say
 
 NAME = "configuration"
 LIMIT_S = 5.0
 NEEDS = ("timers", "program", "versions", "devices")
-ENDINGS = (".json", ".yaml", ".yml", ".toml")
+ENDINGS = (".json", ".hjson", ".yaml", ".yml", ".toml")
 MAX_FILES, MAX_DEPTH = 20, 3
 _NOTHING = object()
 _COMMAND = Source("command")
 _NO_ROLE = "-"
 """Of what may be data, or an output: it is read where it is there, and not missed."""
 _HOST = re.compile(r"\s*[^\s#]+\s+slots=(\d{1,4})\b")
+_HJSON = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|#[^\n]*|/\*.*?\*/|([A-Za-z_]\w*)(?=\s*:)', re.DOTALL)
 # Keys by which a file is known, most telling first.
 _KINDS = (
     ("deepspeed", {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"}),
@@ -56,6 +58,7 @@ class RoleRow:
     broken: str = ""
     kind: str = ""
     likely: bool = False
+    hjson: bool = False
 
 
 def role_of(name: str) -> RoleRow | None:
@@ -67,16 +70,9 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
     """The command taken apart, and every configuration file it leads to."""
     launch = parse_command(plan.command)
     configuration, because = configuration_of(machine, launch)
-    yield (
-        Launch,
-        InspectionResult(
-            replace(
-                _counted(launch, machine, configuration), followed=_shareable_launch(plan.followed or FollowedLaunch())
-            )
-        ),
-    )
+    followed = _shareable_launch(plan.followed or FollowedLaunch())
+    yield Launch, InspectionResult(replace(_counted(launch, machine, configuration), followed=followed))
     yield Configuration, InspectionResult(configuration, because)
-    yield ModelSize, find_model_size(machine, launch, configuration)
 
 
 def _shareable_launch(followed: FollowedLaunch) -> FollowedLaunch:
@@ -149,7 +145,9 @@ def read_named_files(machine: Machine, launch: Launch, named: Iterable[NamedFile
         if one.path in seen:
             continue
         seen.add(one.path)
-        tree = _tree(machine, one)
+        inline = _inline(one.role, one.path)
+        one = replace(one, path=f"--{one.role}") if inline else one
+        tree = _tree(machine, one, inline)
         if isinstance(tree, NamedFile):
             unread.append(tree)
         elif tree is not None:
@@ -162,14 +160,13 @@ def read_named_files(machine: Machine, launch: Launch, named: Iterable[NamedFile
 
 
 def _named_in(machine: Machine, launch: Launch) -> Iterator[NamedFile]:
-    program = launch.program.removeprefix("-m ").partition(".")[0]
-    tag = program if launch.program.startswith("-m ") else launch.launcher
+    tags = (launch.program.removeprefix("-m ").partition(".")[0], launch.launcher)
     given = [("", word, word) for word in launch.words]
     given += [(name, path, f"--{name} {path}") for name, path in launch.arguments.items()]
     given += [(f"{launch.launcher}.{name}", path, f"--{name} {path}") for name, path in launch.options.items()]
     for name, path, text in given:
-        if _is_config(path):
-            role = f"{tag}.{name}" if role_of(f"{tag}.{name}") is not None else name
+        role = next((one for tag in tags if role_of(one := f"{tag}.{name}") is not None), name)
+        if _is_config(path) or _inline(role, path):
             yield NamedFile(role if role or not path.endswith(".json") else _NO_ROLE, path, Evidence(_COMMAND, text))
     for path in _default_of_accelerate(machine, launch):
         yield NamedFile("accelerate.config_file", path, Evidence(Source(path), path))
@@ -243,22 +240,33 @@ def _is_config(word: str) -> bool:
     return word.lower().endswith(ENDINGS) and "://" not in word
 
 
-def _tree(machine: Machine, named: NamedFile) -> Mapping[str, Any] | NamedFile | None:
+def _inline(role: str, word: str) -> str:
+    """The settings that stand where the path of a file may: a table, also one in base64; empty otherwise."""
+    row = role_of(role)
+    try:
+        text = word if word.startswith("{") else base64.urlsafe_b64decode(word).decode()
+    except ValueError:
+        return ""
+    return text if row is not None and row.kind and text.lstrip().startswith("{") else ""
+
+
+def _tree(machine: Machine, named: NamedFile, inline: str = "") -> Mapping[str, Any] | NamedFile | None:
     """What stands in a file, or why that is not known; None for a list and the like, which may be data."""
-    path = named.path
+    path, row = named.path, role_of(named.role)
     if "$" in path or "{" in path or path.startswith("~"):
         return replace(named, because=say("its path is known only at run time"))
-    look = machine.read_named(path)
+    look = InspectionResult(inline) if inline else machine.read_named(path)
     if look.because is not None:
         return replace(named, because=look.because)
     if look.found is None:
         return replace(named, because=say("{path} does not exist", path=path), missing=True)
     try:
-        tree = _parse(look.found, path)
+        lenient = path.lower().endswith(".hjson") or (row is not None and row.hjson)
+        tree = _lenient(look.found) if lenient else json.loads(inline) if inline else _parse(look.found, path)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         because = say("{path} cannot be read: {reason}", path=path, reason=_reason(error))
         return replace(named, because=because, broken="$" not in look.found)  # one that a script or template fills in
-    if isinstance(tree, Mapping) or role_of(named.role) is None:
+    if isinstance(tree, Mapping) or row is None:
         return tree if isinstance(tree, Mapping) else None
     return replace(named, because=say("{path} holds no settings by name", path=path), broken=True)
 
@@ -275,6 +283,13 @@ def _parse(text: str, path: str) -> Any:
     if path.lower().endswith(".json"):
         return json.loads(text)
     return tomli.loads(text) if path.lower().endswith(".toml") else yaml.safe_load(text)
+
+
+def _lenient(text: str) -> Any:
+    """Hjson as far as configurations use it: comments and keys without quotes, commas too many and too few."""
+    text = _HJSON.sub(lambda one: one[1] or (f'"{one[2]}"' if one[2] else ""), text)
+    text = re.sub(r'(?<=[\w"}\]])\s*\n(?=\s*["\w{\[])', ",\n", text)
+    return json.loads(re.sub(r",(?=\s*[}\]])", "", text))
 
 
 def _kind(tree: Mapping[str, Any]) -> str:

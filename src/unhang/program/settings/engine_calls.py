@@ -20,11 +20,11 @@ from unhang.program.syntax.evaluation import UNKNOWN
 from unhang.program.syntax.syntax_tree import call_name, dotted, own_nodes, parsed_files
 from unhang.sentences import say
 
-_INITIALIZE = "deepspeed.initialize"
+_INITIALIZE, _LOADS, _MODEL = "deepspeed.initialize", ".from_pretrained", "pretrained_model_name_or_path"
 
 
 def find_engine_calls(files: Iterable[SourceFile], settings: ProgramSettings) -> Iterator[EngineCall]:
-    """Calls that name the configuration of an engine, or make the Trainer's arguments."""
+    """Calls that name the configuration of an engine, make the Trainer's arguments, or load the model."""
     for file, program in parsed_files(files):
         lines = file.text.splitlines()
         for scope, outer in program.owners.items():
@@ -32,13 +32,15 @@ def find_engine_calls(files: Iterable[SourceFile], settings: ProgramSettings) ->
                 if isinstance(node, ast.Call) and _configures(node):
                     there = TestEvaluation(settings, file.path, (*outer, scope))
                     given = {word.arg or "**": there.value(word.value) for word in node.keywords}
+                    if node.args and dotted(node.func).endswith(_LOADS):
+                        given[_MODEL] = there.value(node.args[0])
                     line = Evidence(Source(file.path, node.lineno), lines[node.lineno - 1].strip())
                     yield EngineCall(dotted(node.func), line, given)
 
 
 def _configures(call: ast.Call) -> bool:
-    named = {word.arg for word in call.keywords} & source_names("engine_setting")
-    return bool(named) or dotted(call.func) == _INITIALIZE or call_name(call) in source_names("trainer_arguments")
+    made = {call_name(call), ".".join(dotted(call.func).split(".")[-2:]), *(word.arg for word in call.keywords)}
+    return any(made & source_names(what) for what in ("engine_setting", "trainer_arguments", "model_arguments"))
 
 
 def configuration_in_calls(machine: Machine, launch: Launch, calls: Sequence[EngineCall]) -> Configuration:

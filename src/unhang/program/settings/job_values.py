@@ -3,6 +3,7 @@ the job switches on, as far as its values or its own source say it (``knowledge/
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -12,8 +13,9 @@ from unhang.findings import Evidence, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge import numbers
 from unhang.knowledge.tables import read_table
-from unhang.program.launch.launch import Configuration, Launch
+from unhang.program.launch.launch import ConfigFile, Configuration, Launch
 from unhang.program.program_source import ProgramSource
+from unhang.program.syntax.evaluation import UNKNOWN
 
 _TRUE, _FALSE = {"true", "yes", "1", "on"}, {"false", "no", "0", "off"}
 _SWITCH = {"true": True, "false": False}
@@ -46,17 +48,34 @@ class JobValue:
 
 
 def job_values(here: NodeInspection, *names: str, kind: str = "") -> Iterator[JobValue]:
-    """Every place that sets one of ``names`` (dotted in files), the command first; files of ``kind`` only, if given."""
-    launch, configuration = here.found(Launch) or Launch(), here.found(Configuration) or Configuration()
+    """Every place that sets one of ``names`` (dotted in files): the calls of the source that make the arguments, the
+    command, the files; files of ``kind`` only, if given."""
+    launch, made = here.found(Launch) or Launch(), {} if kind else _made(here.found(ProgramSource) or ProgramSource())
+    yield from (made[name] for name in names if name in made)
     for name in names:
         if not kind and name in launch.arguments:
             text = launch.arguments[name]
             yield JobValue(name, text, Evidence(Source("command"), f"--{name} {text}"))
-    for file in configuration.files:
+    for file in all_files(here, kind):
         for name in names:
-            value = None if kind and file.kind != kind else file.get(name)
+            value = file.get(name)
             if value is not None:
                 yield JobValue(name, value, Evidence(Source(file.path), f"{name}: {value}"))
+
+
+def all_files(here: NodeInspection, kind: str = "") -> list[ConfigFile]:
+    """Files of ``kind`` (all, if none is given): of the command, then of the calls in the source."""
+    parts = (here.found(Configuration), (here.found(ProgramSource) or ProgramSource()).configuration)
+    return [file for part in parts if part is not None for file in part.files if kind in ("", file.kind)]
+
+
+def _made(program: ProgramSource) -> dict[str, JobValue]:
+    """What the source itself gives the classes that hold arguments, each of which it makes once."""
+    made = Counter(call.name for call in program.engine_calls)
+    sole = [call for call in program.engine_calls if made[call.name] == 1]
+    given = [JobValue(name, value, call.evidence) for call in sole for name, value in call.given.items()]
+    times = Counter(one.name for one in given)
+    return {one.name: one for one in given if times[one.name] == 1 and one.value not in (None, UNKNOWN)}
 
 
 def job_value(here: NodeInspection, *names: str, kind: str = "") -> JobValue | None:
@@ -101,11 +120,11 @@ def whole_setting(here: NodeInspection, *names: str) -> int | None:
 
 def feature(here: NodeInspection, name: str) -> bool | None:
     """Whether the job has the feature of this row; None where nothing says it."""
-    row, files = memory_table()["feature"][name], here.found(Configuration) or Configuration()
+    row = memory_table()["feature"][name]
     for key, answer in (("unsure", None), ("off", False), ("on", True)):
         if any(_is_set(here, wanted) for wanted in row.get(key, ())):
             return answer
-    silent = any(files.of(kind) for kind in row.get("silent", ()))
+    silent = any(all_files(here, kind) for kind in row.get("silent", ()))
     return False if silent or mentions(here, row.get("words", ())) is False else None
 
 

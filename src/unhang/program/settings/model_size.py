@@ -16,11 +16,12 @@ from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
 from unhang.program.launch.launch import Configuration, Launch
+from unhang.program.program_source import ProgramSource
 from unhang.program.settings.job_values import job_values, memory_table
 from unhang.sentences import say
 
 _INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-_ALL_MODULES = {"all", "all-linear"}
+_ALL_MODULES = {"all", "all-linear", "True"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,16 @@ class ModelSize:
         """Of LoRA's matrices beside the modules ``targets`` (each one for ``all``); the whole text part for rank 0."""
         if not rank:
             return self.text
-        chosen = [one for name, one in self.modules.items() if name in targets or not _ALL_MODULES.isdisjoint(targets)]
-        return self.layers * sum(rank * (inputs + outputs) * count for inputs, outputs, count in chosen)
+        return self.layers * sum(rank * (a + b) * count for a, b, count in self.chosen(targets))
+
+    def chosen(self, targets: tuple[str, ...]) -> list[tuple[int, int, int]]:
+        """Of ``modules`` those that ``targets`` name."""
+        return [one for name, one in self.modules.items() if name in targets or not _ALL_MODULES.isdisjoint(targets)]
 
 
-def find_model_size(machine: Machine, launch: Launch, configuration: Configuration) -> InspectionResult[ModelSize]:
-    """The model that command or files name; nothing where they name none."""
-    results: dict[type, InspectionResult[Any]] = {}
-    results |= {Launch: InspectionResult(launch), Configuration: InspectionResult(configuration)}
+def find_model_size(machine: Machine, *facts: Launch | Configuration | ProgramSource) -> InspectionResult[ModelSize]:
+    """The model that the source, the command or files name; nothing where they name none."""
+    results: dict[type, InspectionResult[Any]] = {type(one): InspectionResult(one) for one in facts}
     named = job_values(NodeInspection(results=results), *memory_table()["names"]["model"])
     told = next((value for value in named if isinstance(value.value, str)), None)
     if told is None:

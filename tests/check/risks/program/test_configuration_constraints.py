@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -114,13 +115,43 @@ def test_a_broken_file_is_said_with_its_place(name: str, text: str, command: str
     assert where in said(verdict)
 
 
-def test_deepspeed_itself_reads_more_than_json_so_that_is_an_open_question() -> None:
-    write("ds.json", '{"train_batch_size": 8, // all ranks\n}')
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"train_batch_size": 8, // all ranks\n}',
+        '# ours\n{\n  train_batch_size: 8  /* all\n ranks */\n  "zero_optimization": {"stage": 2}\n}',
+    ],
+)
+def test_deepspeed_itself_reads_hjson(text: str) -> None:
+    write("ds.json", text)
+    verdict = ask("deepspeed --num_gpus 2 bare.py --deepspeed_config ds.json")
+    assert verdict.findings == ()
+    assert "ds.json cannot be read" not in open_questions(verdict)
+
+    write("ds.json", text.replace("train_batch_size", "train_batch_sise"))
+    assert "train_batch_sise" in said(ask("deepspeed --num_gpus 2 bare.py --deepspeed_config ds.json"))
+
+
+def test_hjson_beyond_what_is_read_is_an_open_question() -> None:
+    write("ds.json", "{\n  communication_data_type: fp16 and more\n}")
 
     verdict = ask("deepspeed --num_gpus 2 bare.py --deepspeed_config ds.json")
 
     assert verdict.findings == ()
     assert "ds.json cannot be read" in open_questions(verdict)
+
+
+@pytest.mark.parametrize("stage", [7, 2])
+def test_settings_in_place_of_a_path(stage: int) -> None:
+    text = json.dumps({"zero_optimization": {"stage": stage}}, separators=(",", ":"))
+    for command in (
+        f"torchrun --nproc-per-node 2 trainer.py --output_dir o --deepspeed {text}",
+        f"deepspeed --num_gpus 2 bare.py --deepspeed_config {base64.urlsafe_b64encode(text.encode()).decode()}",
+    ):
+        assert ("stage cannot be 7" in said(ask(command))) is (stage == 7)
+
+    broken = ask("torchrun --nproc-per-node 2 trainer.py --output_dir o --deepspeed {'zero_optimization':{}}")
+    assert "json.decoder.JSONDecodeError" in said(broken)
 
 
 @pytest.mark.parametrize(

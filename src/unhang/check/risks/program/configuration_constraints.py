@@ -22,7 +22,7 @@ from unhang.knowledge.words import Phrase, text_of
 from unhang.program.launch.launch import ConfigFile, Configuration, Launch
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.configuration_files import role_of
-from unhang.program.settings.job_values import JobValue, world_size_of
+from unhang.program.settings.job_values import JobValue, all_files, world_size_of
 from unhang.program.syntax.evaluation import UNKNOWN
 
 ROWS = RiskRows("configuration_constraints")
@@ -73,11 +73,9 @@ class _Job:
     def __init__(self, here: NodeInspection) -> None:
         self.launch, self.program = here.found(Launch) or Launch(), here.found(ProgramSource) or ProgramSource()
         self.versions, self.world = here.found(Versions) or Versions({}), world_size_of(here)
-        parts = (here.found(Configuration) or Configuration(), self.program.configuration)
-        self.unread = [one for part in parts for one in part.unread]
+        self.unread = [*(here.found(Configuration) or Configuration()).unread, *self.program.configuration.unread]
         told = {"options": self.launch.options, "arguments": self.launch.arguments}
-        files = [ConfigFile("command", kind, tree) for kind, tree in told.items()]
-        files += [file for part in parts for file in part.files]
+        files = [*(ConfigFile("command", kind, tree) for kind, tree in told.items()), *all_files(here)]
         self.files = list({(file.path, file.kind): file for file in files}.values())
         self.texts = [self.launch.launcher, self.launch.program, *(file.text for file in self.program.files)]
         readers = [name for name, words in _known().reader.items() if self.mentions(words)]
