@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PASTE_CHARS = 1 << 20
 ARTICLE_CHARS = 200
-"""Shorter texts are questions or lines of a log."""
+"""Shorter texts are questions or lines of a log, but for several settings or sentences that advise."""
 
 
 def run_without_parser(words: Sequence[str]) -> int | None:
@@ -65,12 +65,13 @@ def _question(words: Sequence[str], localizer: Localizer) -> tuple[str, Sequence
 
 def _article(text: str, command: Sequence[str], *, few_known: bool = False) -> Explanation | None:
     """``text`` as an article with its advice judged for this machine and the job of ``command``; None: it is none."""
-    if len(text) < ARTICLE_CHARS:
+    short = len(text) < ARTICLE_CHARS
+    if short and (few_known or ("\n" not in text.strip() and "=" not in text)):
         return None
-    from unhang.report.explain.article_advice import advice_in
+    from unhang.report.explain.article_advice import FEWEST, advice_in
 
     told, advice = advice_in(text, few_known=few_known)
-    if not advice:
+    if not advice or (short and len({(one.sentence, one.value and one.key) for one in advice}) < FEWEST):
         return None
     from unhang.host.machine import Machine
     from unhang.report.explain.article_judgement import judged_here

@@ -325,3 +325,83 @@ Reducing the batch size changed nothing. We upgraded PyTorch to 2.5.1 and it is 
 
     assert set(found) == {"smaller-batch", "torch 2.5.1", "longer-limit"}
     assert found["longer-limit"].against
+
+
+def told_of(text: str) -> list[str]:
+    return [piece.sentence.text for piece in advice_in(text, few_known=True)[1]]
+
+
+@pytest.mark.parametrize(
+    ("advises", "tells"),
+    [
+        ("Delete the stale lock file and start again.", "The stale lock file was deleted by the system."),
+        ("I bumped the shared memory and it runs.", "The shared memory of a container is 64 MB."),
+        ("Moving the data to a local disk solved it.", "NCCL can use one interface per process."),
+        ("Turns out `FOO_BAR=0` was the missing piece.", "Do you know whether FOO_BAR=0 was the missing piece?"),
+        ("Instead of the plain list use a numpy array.", "It waits silently instead of crashing."),
+        ("把 overlap_comm 改成 false 就好了", "GPU使用率一直是 100%，没有报错"),
+        ("docker 里把 /dev/shm 调到 64g 之后就能跑了", "调用保存函数时，所有卡都停住了"),
+        ("解决：在文件最前面加 cv2.setNumThreads(0)", "现象：跑到第三个 epoch 就停住了"),
+        ("别忘了在每个 epoch 前重新打乱数据", "请问您解决了吗？"),
+    ],
+)
+def test_a_sentence_advises_by_its_shape(advises: str, tells: str) -> None:
+    others = "\n\nRestart the machine.\nReboot the switch.\n"
+
+    assert advises.replace("`", "") in told_of(advises + others)
+    assert tells not in told_of(tells + others)
+    assert len(told_of(tells + others)) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What helped:\n\n- the second cable\n- 64 GB for /dev/shm\n",
+        "We also changed the loader, as shown below:\n\n```yaml\npersistent: true\nretries: 3\n```\n",
+        "Fix: ask the administrator for another switch.\n方法 2：找管理员换一台交换机\n",
+        "-\n检查线缆是否插好\n\n-\n确认交换机端口的速率\n",
+    ],
+)
+def test_what_a_heading_a_sentence_or_a_label_introduces_advises(text: str) -> None:
+    assert len(told_of(text)) == 2
+
+
+@pytest.mark.parametrize(
+    ("sentence", "key"),
+    [
+        ("确认HTTP连接正常,通过wget命令测试数据分片下载速度,确保网络连接没有问题。", "network"),
+        ("确认数据集大小,对于小规模数据集(如34个分片),这种超时可能是预期行为。", "small-run"),
+        ("通过设置rank_zero_only=True参数,可以明确告知框架只在主进程记录日志。", "keep-record"),
+        ("定期清理过期 checkpoint，防止磁盘写满。", "checkpoints"),
+        ("If you test on a single node, adjust the number of processes.", "one-card-first"),
+        ("Remember to turn off any debugging environment variables.", "environment variable"),
+    ],
+)
+def test_a_clause_is_judged_by_its_own_words_only(sentence: str, key: str) -> None:
+    found = keys(f"{sentence}\n\n用 py-spy dump 抓栈。\n设置 NCCL_DEBUG=INFO。\n")
+
+    assert "stacks" in found
+    assert key not in found
+
+
+SHORT = "export NCCL_P2P_DISABLE=1\nexport NCCL_IB_DISABLE=1\n再加个 torch.manual_seed(42) 就行了\n"
+
+
+@pytest.mark.parametrize(
+    ("pasted", "kind"),
+    [(SHORT, "article"), ("NCCL_P2P_DISABLE=1", "variable"), ("how to raise\nthe timeout of nccl", "subject")],
+)
+def test_a_short_paste_of_several_pieces_is_an_article_and_a_question_is_none(pasted: str, kind: str) -> None:
+    run = unhang("explain", "--format", "json", "-", standard_input=pasted.encode())
+    kinds = [page["kind"] for page in json.loads(run.stdout)["pages"]]
+
+    assert kinds[:1] == [kind]
+    assert kind != "article" or kinds[1:] == ["advice: costs", kinds[2], "advice: depends"]
+
+
+def test_a_cause_is_named_only_where_all_terms_agree(tmp_path: Path) -> None:
+    unclear = CHINESE.replace("由于数据集划分时没有固定随机种子", "由于数据加载慢、显存不足、网络不通和随机种子")
+    (tmp_path / "post.md").write_text(unclear, "utf-8")
+    head = json.loads(unhang("explain", "post.md", "--format", "json", folder=tmp_path).stdout)["pages"][0]
+
+    assert [detail["label"] for detail in head["details"]] == ["Symptom"]

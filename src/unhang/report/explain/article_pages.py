@@ -70,9 +70,13 @@ def _causes(told: Sequence[Sentence]) -> list[tuple[Text, PageLine]]:
     told_why = [one for one in told if says("because", one.text) and one.part not in ("advice", "described")]
     named: dict[str, Sentence] = {}
     for one in [one for one in told if one.part == "causes" and (one.listed or one in told_why)] or told_why:
-        for term in list(terms_within(one.text).values())[:1]:
-            named.setdefault(next(iter(term.causes), "unknown"), one)
-    named.pop("unknown", None)
-    causes = list(named.items())[:CAUSES_SHOWN]
+        named.setdefault(_cause_of(one.text), one)
+    causes = [(cause, one) for cause, one in named.items() if cause not in ("", "unknown")][:CAUSES_SHOWN]
     label = say("Cause it names")
     return [(label, say("{symptom} (“{quote}”)", symptom=cause, quote=_quote(one.text))) for cause, one in causes]
+
+
+def _cause_of(text: str) -> str:
+    """The first cause that all terms in ``text`` have; empty where they have none in common."""
+    held = [term.causes for term in terms_within(text).values() if term.causes and not term.alone]
+    return next((cause for cause in held[0] if all(cause in one for one in held)), "") if held else ""

@@ -6,38 +6,48 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from itertools import pairwise
 
 from unhang.report.explain.term_search import asking_words
 
 MAX_CHARS = 400_000
 _PAGE = re.compile(r"<(?:!doctype html|html|body|article|div|p|h1)\b", re.IGNORECASE)
-_TAG = re.compile(r"(</?[a-zA-Z!][^<>]*>)")
-_UNSEEN = frozenset(("script", "style", "head", "nav", "svg", "footer"))
-_BREAKS = {**{f"h{level}": "\n# " for level in range(1, 7)}, "li": "\n- ", "td": " | ", "th": " | "}
-_BREAKS |= dict.fromkeys(("p", "div", "br", "tr", "ul", "ol", "section", "blockquote"), "\n") | {"pre": "\n```\n"}
+_UNSEEN = re.compile(r"<(script|style|head|nav|svg|footer)\b.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<(/?[a-zA-Z!]\w*)[^<>]*>")
+_BREAKS = {**{f"h{level}": f"\n{'#' * level} " for level in range(1, 7)}, "li": "\n- ", "td": " | ", "th": " | "}
+_BREAKS |= dict.fromkeys(("p", "div", "br", "tr", "ul", "ol", "section", "blockquote"), "\n")
+_BREAKS |= {f"/{name}": "\n" for name in _BREAKS} | dict.fromkeys(("pre", "/pre"), "\n```\n")
 """What a reader sees where a tag of a saved page stands."""
-_END = re.compile(r"(?<=[。！？；;])|(?<=[.!?])\s+(?=[^a-z\s])")
-_DESCRIBES = re.compile(r"e?s\b|[a-z]*ed\b|d\b")
-_SHOWN = {"proper": "advice", "wrong": "failed"}
-"""Parts of a short line with such words; of what follows a label too, until a heading or the end of the code."""
-_CLOSES, _TITLES = "。.!！;；:：…", 2
-"""Ends of lines that are no title, and how many lines from the top may be a title."""
-_BULLETS = tuple("-*•·+–—|")
-_LISTED = re.compile(r"(?:[-*•·+–—|]|\(?\d{1,2}[.)、．）]|[一二三四五六七八九十]+、)\s*")
-_MARKS = re.compile(r"^#+\s*|\*\*|__|^>\s*|`")
-_OF_A_PROGRAM = re.compile(
-    r"\[(?:rank|E|W|I|\d)|[IWEF]\d{4} |\d{4}-\d\d-\d\d[ T]\d|\d\d:\d\d:\d\d|Traceback|File \""
-    r"|[\w.]+(?:Error|Exception):|terminate called|\S+:\d+:\d+ \[\d+\] NCCL |(?:Signal|WARNING|ERROR|INFO)\b"
-)
 _FENCE = ("```", "~~~")
-_CODE = re.compile(
-    r"(?:from [\w.]+ import|import \w|def |class |@\w|\w[\w.]* *= *\S|[\w.]+\(.*\)$|(?:if|for|with|else)\b.*:$)"
+_END = re.compile(r"(?<=[。！？；;])|(?<=[.!?])\s+(?=[^a-z\s])")
+_COMMA = re.compile(r"，|,(?=[^\s\d])")
+_EXAMPLES = {"proper": "advice", "wrong": "failed"}
+"""Parts of a short line with such words; of the example below it too, until a heading or the end of the code."""
+_CLOSES, _OPENS = "。.!！;；:：…", (":", "：")
+"""Ends of lines that are no title, and of those that something follows."""
+_SHORT, _MARK = 200, 3
+"""Letters of a text that has no title, and of a line that is only a mark."""
+_BULLETS = tuple("-*•·+–—|●▪◦■○▶►→👉")
+_LISTED = re.compile(
+    r"(?:[-*•·+–—|●▪◦■○▶►→👉](?!-)|[(（]?\d{1,2}(?:[)、．）]|\ufe0f?\u20e3|\.(?!\d))|[一二三四五六七八九十]+、|[①-⑳])\s*"
 )
+_MARKS = re.compile(r"^#+\s*|\*\*|__|^>\s*|`")
+_LINK = re.compile(r"!?\[([^\]]{0,200})\]\([^)\s]{0,500}\)")
+_OF_A_PROGRAM = re.compile(
+    r"\[(?:rank|PID|E|W|I|\d)|\([\w ]+ pid=\d|[IWEF]\d{4} |\d{4}-\d\d-\d\d[ T]\d|\d\d:\d\d:\d\d|Traceback|File \""
+    r"|[\w.]+(?:Error|Exception):|terminate called|\S+:\d+:\d+ \[\d+\] NCCL |(?:Signal|WARNING|ERROR|INFO|DEBUG)\b"
+)
+_CODE = re.compile(
+    r"(?:from [\w.]+ import|import \w|def |class |@[\w.]+(?:\(|$)|\w[\w.]*(?:\[[^\]]*\])? *= *\S|[\w.]+\(.*\)$"
+    r"|(?:if|for|with|else)\b.*:$)"
+)
+_NAMED = re.compile(r"\w=\S|--\w|\w\(|\w_\w")
+"""What an author sets or calls."""
+_LABEL = re.compile(r"([^:：=\s]{2,12}(?:\s?[\d一二三四五六七八九十]{1,2})?)(?<![前后])[:：]\s*(?=\S)")
+"""What a line begins with that says what it is: ``Fix: …``, ``方法一：…``."""
 _LONGEST_HEADING, _LONGEST_BARE, _WRAPPED = 40, 5, 60
 """Letters of a heading, words of one without a mark, and letters of a line that may go on in the next."""
-
-
 OF_NO_ADVICE = ("causes", "described")
 """Parts of an article that say why it happened, and what."""
 
@@ -57,85 +67,124 @@ class Sentence:
 
 def sentences(text: str) -> Iterator[Sentence]:
     """The sentences of ``text`` in order."""
-    part = shown = ""
-    fenced, seen = False, 0
-    for number, line in _whole_lines(_without_tags(text[: 4 * MAX_CHARS])[:MAX_CHARS]):
+    part = example = ""
+    held = 0  # the depth of the heading of `part`
+    seen, fenced, quoted, given = 0, False, False, ""
+    lines = _whole_lines(_without_tags(text[: 4 * MAX_CHARS])[:MAX_CHARS])
+    for (number, line), (_, after) in pairwise([*lines, (0, "")]):
         if line.lstrip().startswith(_FENCE):
-            fenced, shown = not fenced, "" if fenced else shown
+            fenced, example = not fenced, "" if fenced else example
+        bare = _MARKS.sub("", _LINK.sub(r"\1", line.strip())).strip()
+        if not bare or line.lstrip().startswith(_FENCE):
             continue
-        bare = _MARKS.sub("", line.strip()).strip()
-        seen += bool(bare)
+        seen += 1
         mark = _LISTED.match(bare)
-        told = bare[mark.end() :] if mark is not None else bare
+        told = (bare[mark.end() :] if mark is not None else "") or bare
         headed = line.lstrip().startswith("#") and not fenced
         below = "" if fenced else _part_below(told, mark[0] if mark is not None else "", headed=headed)
         below = "" if seen == 1 and below in OF_NO_ADVICE else below  # a title says what happened, not what follows
-        part = below or ("" if headed and part != "advice" else part)
-        label = next((part for use, part in _SHOWN.items() if len(told) <= _LONGEST_HEADING and says(use, line)), "")
-        if below or headed or (label and (fenced or told[-1] in ":：")):
-            shown = label
-        title = "described" if seen <= _TITLES and told and told[-1] not in _CLOSES and not below else ""
-        quoted = _OF_A_PROGRAM.match(told) is not None
+        depth = len(line.lstrip()) - len(line.lstrip().lstrip("#")) if headed else 0
+        if below or (headed and mark is None and (part != "advice" or depth <= held)):
+            part, held = below, depth
+        shown = next((of for use, of in _EXAMPLES.items() if len(told) <= _LONGEST_HEADING and says(use, line)), "")
+        if below or headed or (shown and (fenced or told[-1] in _OPENS or len(told) < _MARK)):
+            example = shown
+        named = None if fenced else _LABEL.match(told)
+        label = _part_of(named[1]) if named is not None else ""
+        acts = _acts().match(told.casefold()) is not None
+        numbered = mark is not None and mark[0].strip() not in _BULLETS and not acts
+        over_text = numbered and bool(after.strip()) and _LISTED.match(after.strip()) is None
+        heads = below and mark is None and (headed or told[-1] in _OPENS or not acts)
+        heads = heads or (told[-1] not in _CLOSES and (over_text or (seen == 1 and len(text) > _SHORT)))
+        given = given if fenced or mark is not None else ""
+        at_hand = given if given and part != "failed" else part
+        of = shown or example or label or ("described" if heads else at_hand)
         code = fenced or _CODE.match(told) is not None
+        cell = bare.startswith("|") and _NAMED.search(told) is None
+        listed = bool(label) or (mark is not None and not headed and not cell)
+        quoted = _OF_A_PROGRAM.match(told) is not None or (quoted and line[0].isspace())
         for one in filter(None, map(str.strip, [told] if code else _END.split(told))):
-            yield Sentence(number, one, label or shown or title or part, mark is not None, quoted, code)
+            yield (said := Sentence(number, one, of, listed, quoted, code))
+            if one[-1] in _OPENS and not code:
+                given = "advice" if advises(said) else "described" if says("because", one) else given
 
 
 def _without_tags(text: str) -> str:
     if _PAGE.search(text[:4000]) is None:
         return text
-    parts, unseen = list[str](), ""
-    for piece in _TAG.split(text):
-        tag = piece.strip("</>").split()[:1] if _TAG.fullmatch(piece) else []
-        name, closes = "".join(tag).lower(), piece.startswith("</")
-        if unseen:
-            unseen = "" if closes and name == unseen else unseen
-        elif name in _UNSEEN and not closes:
-            unseen = name
-        else:
-            parts.append(
-                piece if not tag else "\n" if closes and name in _BREAKS and name != "pre" else _BREAKS.get(name, "")
-            )
-    return html.unescape("".join(parts)).replace("- \n", "- ")
+    seen = _TAG.sub(lambda tag: _BREAKS.get(tag[1].lower(), ""), _UNSEEN.sub("", text))
+    return html.unescape(seen).replace("- \n", "- ")
 
 
 def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers; one that goes on with a small letter, or is the value of a name, belongs to the
-    line before it."""
+    """Lines with their numbers; one that goes on with a small letter, follows a mark that is alone, or is the value of
+    a name, belongs to the line before it."""
     kept: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
-        wrapped = kept and len(kept[-1][1]) >= _WRAPPED and line[:1].islower() and "=" not in line
-        if wrapped or (kept and line.lstrip().startswith("value:")):
-            kept[-1] = (kept[-1][0], f"{kept[-1][1].rstrip()} {line}")
+        at, before = kept[-1] if kept else (0, "")
+        alone = before.strip() in _BULLETS and bool(line.strip())
+        wrapped = len(before) >= _WRAPPED and line[:1].islower() and "=" not in line
+        if alone or wrapped or (kept and line.lstrip().startswith("value:")):
+            kept[-1] = (number if alone else at, f"{before.rstrip()} {line}")
         else:
             kept.append((number, line))
     return iter(kept)
 
 
 def _part_below(told: str, mark: str, *, headed: bool) -> str:
-    """What follows a heading; empty for lines that are none. One that advises is of no cause."""
-    if not told or len(told) > _LONGEST_HEADING or told[-1] in "。.;；，" or "=" in told or mark.strip() in _BULLETS:
+    """What follows a heading; empty for lines that are none."""
+    longest = _LONGEST_HEADING if headed or not mark else _LONGEST_HEADING // 2
+    if len(told) > longest or told[-1] in "。.;；，" or "=" in told or mark.strip() in _BULLETS:
         return ""
-    if not headed and len(told.split()) > _LONGEST_BARE:
-        return ""
-    parts = ("failed", "advice") if says("verbs", told) else ("failed", "advice", *OF_NO_ADVICE)
-    return next((part for part in parts if says(part, told)), "")
+    return _part_of(told) if headed or len(told.split()) <= _LONGEST_BARE else ""
 
 
+def _part_of(heading: str) -> str:
+    """The part of the longest word in ``heading``; one that says what to do is of no cause."""
+    parts = ("failed", "advice") if says("verbs", heading) else ("failed", "advice", *OF_NO_ADVICE)
+    held = [(len(match[0]), part) for part in parts for match in _words_for(part).finditer(heading.casefold())]
+    return max(held, key=lambda one: one[0], default=(0, ""))[1]
+
+
+@lru_cache(maxsize=64)
 def advises(one: Sentence) -> bool:
-    """Whether ``one`` advises, as code in a part that advises does; elsewhere ``sets`` and ``configured`` describe."""
-    if one.part in OF_NO_ADVICE or one.text[-1] in "?？":
+    """Whether ``one`` advises: it starts a clause with what to do, urges or says what helped, or is an item of a
+    list or a line of a program in a part on remedies. In one on causes it must also name what to set or call."""
+    told = one.text.casefold().replace("’", "'")
+    acts, named = _acts().search(told) is not None, _NAMED.search(told) is not None
+    if one.text[-1] in "?？":
         return False
-    told = one.text.casefold()
-    held = (match.end() for match in _words_for("verbs").finditer(told))
-    if one.part == "advice" or says("doers", told):
-        return one.code or any(held)
-    return any(_DESCRIBES.match(told, end) is None for end in held)
+    if one.part in OF_NO_ADVICE:
+        return named and (acts or says("urges", told))
+    listed = one.part in _EXAMPLES.values() and (one.listed or one.code)
+    return listed or acts or (says("urges", told) and (named or says("verbs", told)))
+
+
+def clauses(spoken: str) -> list[str]:
+    """A sentence in small letters in parts: each ends where the next thing to do starts, or with a Chinese comma."""
+    cuts = [act.start() for act in _acts().finditer(spoken)][1:] + [comma.end() for comma in _COMMA.finditer(spoken)]
+    return [spoken[start:end] for start, end in pairwise(sorted({0, *cuts, len(spoken)}))]
 
 
 def says(use: str, text: str) -> bool:
     """Whether ``text`` has a word of ``asking.toml`` for ``use`` (``advice``, ``against``, ``because``, ``verbs``)."""
     return _words_for(use).search(text.casefold()) is not None
+
+
+@cache
+def _acts() -> re.Pattern[str]:
+    """A verb that starts a clause or follows one of ``leads``, and what somebody did; not when something happened."""
+    words = {use: sorted(asking_words()[use], key=len, reverse=True) for use in ("verbs", "leads")}
+    (verbs, leads), (does, led) = (
+        ["|".join(map(re.escape, (word for word in words[use] if word.isascii() is latin))) for use in words]
+        for latin in (True, False)
+    )
+    return re.compile(
+        rf"(?:^|[^\w\s'’.-]\s*|\b(?:{leads})\s+(?:\w+ly\s+)?)(?:{verbs})(?![\w(=.-])"
+        rf"|\b(?:i|we)(?:'ve|\s+(?:have|had|also|then|just|simply|finally))*\s+(?!do\b|don't)(?:{verbs})(?:\w?ed|d)?\b"
+        rf"|(?:^|[^\u3400-\u9fff]|{led}|[把将][^，,。]{{1,40}})(?:{does})"
+        r"(?![率量户于来例者法途]|[^，,。]{0,40}(?:时|时候|过程中|[之以]?后)(?:[，,就]|$))"
+    )
 
 
 @cache
