@@ -14,7 +14,7 @@ from unhang.knowledge.tables import read_typed
 class EditRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One way to make the edit of a remedy; ``edits.toml`` says what each field means."""
 
-    kind: Literal["argument", "statement", "branch"]
+    kind: Literal["argument", "statement", "branch", "value"]
     place: Literal["finding", "remedy", "program"] = "finding"
     calls: tuple[str, ...] = ()
     name: str = ""

@@ -23,10 +23,9 @@ from unhang.program.launch.launch import Launch
 from unhang.program.program_source import ProgramSource
 from unhang.program.syntax.source_text import Replacement, SourceText, calls_named
 from unhang.program.syntax.syntax_tree import MAX_SOURCE, find_source, parse_file, parsed_files
-from unhang.report.edits.arguments import edit_argument
 from unhang.report.edits.branches import move_out
-from unhang.report.edits.exports import set_variables
-from unhang.report.edits.statements import put_before
+from unhang.report.edits.calls import edit_argument, put_before
+from unhang.report.edits.settings import set_values, set_variables
 from unhang.report.localizer import Localizer
 from unhang.report.printable import printable
 from unhang.sentences import Text, say
@@ -118,9 +117,13 @@ def _edit_of(finding: Finding, remedy: Remedy, sources: PatchSources) -> _Edit |
         return _script_edit(remedy, sources)
     rows = [row.filled(remedy.title.values) for row in edit_rows().get(remedy.row, ())]
     rows = [row for row in rows if (row.name or row.kind == "statement") and (row.code or row.kind == "branch")]
-    if rows and not sources.read:
-        raise _NotCertainError(say("the source of the program was not read"))
     for row in rows:
+        if row.kind not in _KINDS:
+            if (edit := _value_edit(row, finding, sources)) is not None:
+                return edit
+            continue
+        if not sources.read:
+            raise _NotCertainError(say("the source of the program was not read"))
         for where in _places(row, finding, remedy, sources):
             read = find_source(sources.read, where.file)
             if read is None:
@@ -133,6 +136,16 @@ def _edit_of(finding: Finding, remedy: Remedy, sources: PatchSources) -> _Edit |
     if rows:
         raise _NotCertainError(_UNCLEAR)
     return None
+
+
+def _value_edit(row: EditRow, finding: Finding, sources: PatchSources) -> _Edit | None:
+    """Of the one configuration file that the finding shows."""
+    paths = {one.source.path for one in finding.evidence}
+    if len(paths) != 1 or not (path := paths.pop()).lower().endswith((".json", ".yaml", ".yml")):
+        return None
+    place, file = _file_at(path, sources)
+    made = set_values(file, row, {one.text for one in finding.evidence})
+    return _Edit(place, file, made) if made else None
 
 
 def _places(row: EditRow, finding: Finding, remedy: Remedy, sources: PatchSources) -> Iterator[Where]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unhang.program.syntax.source_text import SourceText
-from unhang.report.edits.exports import set_variables
+from unhang.report.edits.settings import set_variables
 
 CARDS = "#!/bin/bash\n# CUDA_VISIBLE_DEVICES: ours\nexport CUDA_VISIBLE_DEVICES=6,7,8,9\ntorchrun train.py\n"
 

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from unhang.program.syntax.source_text import SourceText
-from unhang.report.edits.module_names import in_words_of
+from unhang.report.edits.calls import in_words_of
 
 HOUR = "datetime.timedelta(hours=1)"
 

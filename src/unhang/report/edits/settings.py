@@ -1,11 +1,14 @@
-"""Variables that a script of the shell sets: a line or word changed, taken out or added."""
+"""Settings: variables of a shell script (a line or word changed, taken out or added), values of YAML and JSON."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+import yaml
+
+from unhang.knowledge.edits import EditRow
 from unhang.program.syntax.source_text import Replacement, SourceText
 
 _WORD = r"""(?<!\S){name}=("[^"$`\\]*"|'[^']*'|[^\s"'$`\\;&|()<>#]*)(?=[\s;]|$)"""
@@ -55,3 +58,27 @@ def _changed(script: SourceText, name: str, line: int, value: str | None) -> Rep
 def _goes_on(script: SourceText, line: int) -> bool:
     """The line before it ends in a backslash."""
     return line > 1 and script.lines[line - 2].rstrip("\r\n").endswith("\\")
+
+
+def set_values(file: SourceText, row: EditRow, held: Collection[str]) -> tuple[Replacement, ...]:
+    """The keys ``row.name`` (dotted, parted by commas) get the value ``row.code``.
+
+    Empty where one of them is not there just once with the value that ``held`` says (``key: value``).
+    """
+    loader, made = yaml.SafeLoader(file.text), list[Replacement]()
+    try:
+        tree = loader.get_single_node()
+        for name in row.name.split(", "):
+            found = [tree]
+            for part in name.split("."):
+                tables = [node for node in found if isinstance(node, yaml.MappingNode)]
+                found = [value for table in tables for key, value in table.value if key.value == part]
+            if len(found) != 1 or f"{name}: {loader.construct_object(found[0])}" not in held:
+                return ()
+            if not isinstance(found[0], yaml.ScalarNode) or found[0].style not in (None, "'", '"'):
+                return ()
+            made.append(Replacement(found[0].start_mark.index, found[0].end_mark.index, row.code))
+        shared = any(isinstance(one, yaml.AliasToken) for one in yaml.scan(file.text))
+    except yaml.YAMLError:
+        return ()
+    return () if shared else tuple(made)
