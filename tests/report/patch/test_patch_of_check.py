@@ -241,7 +241,39 @@ loader = DataLoader(list(range(8)), num_workers=2)
 +loader = DataLoader(list(range(8)), num_workers=2, timeout=300)
 """,
 )
+EPOCH = (
+    "set_epoch",
+    """\
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+
+
+def main(data, step):
+    train_sampler = DistributedSampler(data)
+    loader = DataLoader(data, batch_size=8, sampler=train_sampler)
+    for epoch in range(3):
+        # one pass
+        for batch in loader:
+            step(batch)
+
+
+main([], print)
+""",
+    """\
+--- a/train.py
++++ b/train.py
+@@ -7,6 +7,7 @@
+     loader = DataLoader(data, batch_size=8, sampler=train_sampler)
+     for epoch in range(3):
+         # one pass
++        train_sampler.set_epoch(epoch)
+         for batch in loader:
+             step(batch)
+ 
+""",
+)
 KINDS = {
+    "epoch": EPOCH,
     "seed": SEED,
     "generator": GENERATOR,
     "seed_call": SEED_CALL,
@@ -267,6 +299,59 @@ def test_the_edit_to_the_byte(kind: str, tmp_path: Path) -> None:
     apply(patch, tmp_path)
     ast.parse(path.read_text())
     assert [summary for summary in summaries(look(TRAIN)[0]) if words in summary] == []
+
+
+SHUFFLED_AGAIN = {
+    "given_by_a_function": ("step(batch)", "step(batch); batch.sampler.set_epoch(epoch)"),
+    "not_shuffled": ("DistributedSampler(data)", "DistributedSampler(data, shuffle=False)"),
+    "given_away": ("    for epoch", "    step(train_sampler)\n    for epoch"),
+    "not_always_there": ("DistributedSampler(data)", "DistributedSampler(data) if step else None"),
+    "one_pass": ("    for epoch in range(3):", "    while True:"),
+    "no_loader": ("sampler=train_sampler", "num_workers=0"),
+    "a_library_does_it": ("main([], print)", "Trainer(main)"),
+    "a_helper_not_read": ("main([], print)", "from ours_that_is_not_here import main"),
+    "in_two_loops": ("\n\nmain(", "    for again in range(2):\n        step(loader)\n\n\nmain("),
+}
+
+
+@pytest.mark.parametrize("kind", SHUFFLED_AGAIN)
+def test_a_sampler_that_may_get_its_epoch_is_left_alone(kind: str, tmp_path: Path) -> None:
+    before, after = SHUFFLED_AGAIN[kind]
+    assert before in EPOCH[1]
+    (tmp_path / "train.py").write_text(EPOCH[1].replace(before, after))
+
+    assert not any("set_epoch" in summary for summary in summaries(look(TRAIN)[0]))
+
+
+def test_the_epoch_is_that_of_the_loop_that_reads_the_loader(tmp_path: Path) -> None:
+    loops = "    for fold in range(2):\n        for epoch in tqdm(range(3)):\n            step(loader)\n"
+    text = EPOCH[1][: EPOCH[1].index("    for epoch")]
+    (tmp_path / "train.py").write_text(f"from tqdm import tqdm\n{text}{loops}\n\nmain([], print)\n")
+
+    patch = only_of("set_epoch", TRAIN)
+
+    assert "Safe to apply" in patch.text
+    assert "+            train_sampler.set_epoch(epoch)\n             step(loader)" in patch.text
+
+
+def test_the_order_of_the_data_changes_after_it(tmp_path: Path) -> None:
+    data = (
+        "import torch.distributed as dist\n"
+        "from torch.utils.data import DataLoader\nfrom torch.utils.data.distributed import DistributedSampler\n\n"
+        "sampler = DistributedSampler(range(64), num_replicas=2, rank=0)\n"
+        "loader = DataLoader(range(64), sampler=sampler)\nseen = []\n"
+        "for epoch in range(2):\n    seen.append([int(batch) for batch in loader])\n"
+    )
+    path = tmp_path / "train.py"
+    path.write_text(data)
+
+    apply(only_of("set_epoch", TRAIN), tmp_path)
+
+    before, after = ({}, {})
+    exec(data, before)
+    exec(path.read_text(), after)
+    assert before["seen"][0] == before["seen"][1]
+    assert after["seen"][0] != after["seen"][1]
 
 
 SCRIPT = """\

@@ -14,10 +14,16 @@ from unhang.facts.laggard.main_process_first import is_main_first_name
 from unhang.facts.logs.event_timing import is_preparation_function
 from unhang.findings import Grade, Phase, Severity, Where
 from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.collectives import source_names
 from unhang.knowledge.job.job_paths import names_of_paths
 from unhang.knowledge.remedies import store_wait_remedy
 from unhang.program.launch.launch import Launch
-from unhang.program.patterns.data_loaders import LoaderInSource, gives_webdataset_a_length, loaders_in
+from unhang.program.patterns.data_loaders import (
+    LoaderInSource,
+    gives_webdataset_a_length,
+    loaders_in,
+    loops_without_set_epoch,
+)
 from unhang.program.patterns.log_flushes import log_flushes
 from unhang.program.patterns.single_rank_waits import WorkBeforeWait, unentered_contexts, work_before_waits
 from unhang.program.patterns.single_rank_work import DATA, LOG, SAVE, SingleRankWork, single_rank_work
@@ -229,6 +235,13 @@ def program_loader(here: NodeInspection) -> Iterator[Answer]:
                 yield from _data_loader(here, loader, parts)
             elif not loader.arguments.get("resampled") and not gives_webdataset_a_length(source):
                 yield ROWS.risk("uneven-shards", **parts)
+    unread = program.partly or program.absent or program.unreadable or program.computed
+    if unread or any(one in file.text for one in source_names("sets_epoch") for file in program.whole):
+        return
+    for one in (found for source in program.files for found in loops_without_set_epoch(source)):
+        at, made = (SourceLine(one.path, line, "", one.sampler) for line in (one.line, one.made_line))
+        values = {"sampler": one.sampler, "epoch": one.epoch, "path": one.path, "line": one.body_line}
+        yield ROWS.risk("no-set-epoch", values, **about(program, at, made))
 
 
 def _data_loader(here: NodeInspection, loader: LoaderInSource, parts: dict[str, Any]) -> Iterator[Answer]:
