@@ -304,6 +304,7 @@ def test_the_edit_to_the_byte(kind: str, tmp_path: Path) -> None:
 SHUFFLED_AGAIN = {
     "given_by_a_function": ("step(batch)", "step(batch); batch.sampler.set_epoch(epoch)"),
     "not_shuffled": ("DistributedSampler(data)", "DistributedSampler(data, shuffle=False)"),
+    "shuffled_if_asked": ("DistributedSampler(data)", "DistributedSampler(data, shuffle=bool(step))"),
     "given_away": ("    for epoch", "    step(train_sampler)\n    for epoch"),
     "not_always_there": ("DistributedSampler(data)", "DistributedSampler(data) if step else None"),
     "one_pass": ("    for epoch in range(3):", "    while True:"),
@@ -332,6 +333,21 @@ def test_the_epoch_is_that_of_the_loop_that_reads_the_loader(tmp_path: Path) -> 
 
     assert "Safe to apply" in patch.text
     assert "+            train_sampler.set_epoch(epoch)\n             step(loader)" in patch.text
+
+
+def test_of_two_samplers_read_in_one_loop_the_first_is_named(tmp_path: Path) -> None:
+    second = "    other = DistributedSampler(data)\n    checked = DataLoader(data, sampler=other)\n"
+    text = (
+        EPOCH[1]
+        .replace("    for epoch", f"{second}    for epoch")
+        .replace("step(batch)\n", "step(batch)\n        step(checked)\n")
+    )
+    (tmp_path / "train.py").write_text(text)
+
+    found = [summary for summary in summaries(look(TRAIN)[0]) if "set_epoch" in summary]
+
+    assert len(found) == 1
+    assert "train_sampler" in found[0]
 
 
 def test_the_order_of_the_data_changes_after_it(tmp_path: Path) -> None:

@@ -70,14 +70,17 @@ def loops_without_set_epoch(source: SourceFile) -> Iterator[EpochLoop]:
         made = {name: given[0] for name, given in values if len(given) == 1 and isinstance(given[0], ast.Call)}
         loops = [node for node in nodes if isinstance(node, ast.For) and isinstance(node.target, ast.Name)]
         loops = [loop for loop in loops if _text(looped_over(loop.iter)).startswith("range(")]
-        for name, call in made.items():
+        named = list[ast.For]()  # by a sampler made before: of a second one for validation the order does not matter
+        for name, call in sorted(made.items(), key=lambda one: one[1].lineno):
             loaders = {loader for loader, one in made.items() if _argument(one, "sampler") == name}
             reading = [loop for loop in loops if loaders & names_in(ast.Module(loop.body, []))]
             inner = [loop for loop in reading if not any(one in ast.walk(loop) for one in reading if one is not loop)]
-            shuffles = call_name(call) == "DistributedSampler" and _argument(call, "shuffle") != "False"
-            if shuffles and used[name] == 1 + len(loaders) and len(inner) == 1:
-                loop, body_line = inner[0], first_line(inner[0].body[0])
-                yield EpochLoop(source.path, loop.lineno, body_line, _text(loop.target), name, call.lineno)
+            is_sampler = call_name(call) == "DistributedSampler" and len(call.args) < 4
+            shuffles = is_sampler and _argument(call, "shuffle") in ("", "True")
+            if shuffles and used[name] == 1 + len(loaders) and len(inner) == 1 and inner[0] not in named:
+                named += inner
+                body, epoch = first_line(inner[0].body[0]), _text(inner[0].target)
+                yield EpochLoop(source.path, inner[0].lineno, body, epoch, name, call.lineno)
 
 
 def _argument(call: ast.Call, name: str) -> str:
