@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.machine_samples import card, series
 from unhang.report.localizer import Localizer
-from unhang.view.machine_series import MachineSeries, lane_title
+from unhang.report.machine_quantities import lane_title
+from unhang.view.machine_series import MachineSeries
 
 
 def named(name: str, lang: str = "en") -> tuple[str, str, float]:

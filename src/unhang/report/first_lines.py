@@ -39,10 +39,8 @@ def known_cause(cause: str, certainty: str, localizer: Localizer) -> list[str]:
     """Its id and how certain it is; nothing where the cause is unknown, of which nobody can be certain."""
     if cause == Cause.UNKNOWN.value:
         return []
-    return [
-        localizer.line(cause, 100),
-        localizer.line(localizer.say(labels.told_label(certainty, labels.CERTAINTY)), 100),
-    ]
+    told = localizer.say(labels.told_label(certainty, labels.CERTAINTY))
+    return [localizer.line(cause, 100), localizer.line(told, 100)]
 
 
 def cause_of(finding: Finding, localizer: Localizer) -> list[str]:

@@ -6,19 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 
 from unhang.facts.model import Facts
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Evidence,
-    Finding,
-    NotChecked,
-    Remedy,
-    RemedyKind,
-    Severity,
-    Verdict,
-)
+from unhang.findings import Cause, Certainty, Evidence, Finding, NotChecked, Remedy, RemedyKind, Severity, Verdict
+from unhang.knowledge.tables import read_typed
+from unhang.knowledge.words import Words
 from unhang.report import labels
 from unhang.report.first_lines import first_lines, spoken_time
 from unhang.report.layout.markdown_text import escape_markdown, inline_code, inline_text, sentence
@@ -31,20 +24,6 @@ from unhang.sentences import Text, say
 
 EVIDENCE_SHOWN, CHANGE_LINES = 3, 6
 
-# What to ask for when the finding brings no infrastructure remedy of its own.
-_REQUESTS: Mapping[Cause, Text] = {
-    Cause.GPU_HARDWARE: say("Please drain the node, read `nvidia-smi -q` and `dmesg`, and reset or replace the GPU."),
-    Cause.NETWORK_FAULT: say(
-        "Please check the network card of this node: link, cable and counters (`ibstat`, `ip -s link`)."
-    ),
-    Cause.NETWORK_CONFIG: say(
-        "Please check interface, firewall and MTU between these nodes (`ip addr`, `sudo iptables -S`)."
-    ),
-    Cause.P2P_BROKEN: say("Please check ACS, IOMMU and P2P (`nvidia-smi topo -p2p r`) on this node."),
-    Cause.HOST_MEMORY: say(
-        "Please check memory limits, `/dev/shm` and memlock on this node (`df -h /dev/shm`, `ulimit -l`, `dmesg -T`)."
-    ),
-}
 _UUID = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
 _BUS = re.compile(r"(?<![\w:])(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?(?![\w:])", re.IGNORECASE)
 _PCI = re.compile(
@@ -150,11 +129,8 @@ def _administrator(verdict: Verdict, facts: Facts | None, localizer: Localizer) 
     findings = [_with_nodes(finding, facts) for finding in (sure or asked)[:2]]
     if not findings:
         return [f"- {sentence(_nothing_to_ask(verdict), localizer)}"]
-    lines = [
-        line
-        for finding in findings
-        for line in _request(finding, localizer, since=verdict.stalled_since or "", suspected=not sure)
-    ]
+    since = verdict.stalled_since or ""
+    lines = [line for one in findings for line in _request(one, localizer, since=since, suspected=not sure)]
     aliases = [said for f in findings for node in f.nodes if (said := localizer.line(node)) != node]
     if aliases and localizer.redactor.share:
         replaced = say("{name} replaces the real name; without `--redact` this text shows it", name=aliases[0])
@@ -181,11 +157,17 @@ def _nothing_to_ask(verdict: Verdict) -> Text:
     return say("Nothing to ask: no evidence points to the machines.")
 
 
+@cache
+def _requests() -> Mapping[Cause, Text]:
+    """What to ask for where a finding brings no infrastructure remedy of its own."""
+    return {cause: Text(row.en, {}) for cause, row in read_typed("administrator.toml", dict[Cause, Words]).items()}
+
+
 def _for_administrator(finding: Finding) -> bool:
     if finding.severity is Severity.NOTE:
         return False
     infrastructure = any(remedy.kind is RemedyKind.INFRASTRUCTURE for remedy in finding.remedies)
-    return finding.cause in _REQUESTS or infrastructure
+    return finding.cause in _requests() or infrastructure
 
 
 def _request(finding: Finding, localizer: Localizer, *, since: str, suspected: bool) -> list[str]:
@@ -204,7 +186,7 @@ def _request(finding: Finding, localizer: Localizer, *, since: str, suspected: b
     remedy = next((item for item in finding.remedies if item.kind is RemedyKind.INFRASTRUCTURE), None)
     if remedy is None and suspected:
         remedy = next(iter(finding.remedies), None)  # nobody drains a node for what is only possible
-    request = _REQUESTS[finding.cause] if remedy is None else remedy.title
+    request = _requests()[finding.cause] if remedy is None else remedy.title
     lines = [f"- {sentence(finding.summary, localizer)}", f"- {' · '.join(facts)}", f"- {sentence(request, localizer)}"]
     if remedy is not None:
         lines += [*_change(remedy, localizer), *_told(say("Check"), remedy.verify, localizer)]
@@ -218,9 +200,8 @@ def _hardware(evidence: Iterable[Evidence], localizer: Localizer) -> list[str]:
         text = localizer.line(item.text)
         found.update((f"GPU {inline_code(uuid)}", None) for uuid in _UUID.findall(text))
         if "pci" in text.lower() or "bus" in text.lower():
-            found.update(
-                (f"PCI {inline_code(bus)}", None) for bus in [m[1] for m in _PCI.finditer(text)] or _BUS.findall(text)
-            )
+            buses = [match[1] for match in _PCI.finditer(text)] or _BUS.findall(text)
+            found.update((f"PCI {inline_code(bus)}", None) for bus in buses)
         found.update((inline_code(card), None) for card in _CARD.findall(text))
         found.update((f"Xid {number}", None) for number in _XID.findall(text))
     return list(found)

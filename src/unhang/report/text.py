@@ -179,12 +179,8 @@ def _evidence(layout: TextLayout, finding: Finding, localizer: Localizer) -> Non
     room = layout.width * rows - 12  # some is lost to wrapping
     for item in finding.evidence[:EVIDENCE_SHOWN]:
         lead = source_label(item.source, localizer, folder)
-        text = (
-            Styled(lead, "cyan")
-            .append("  ")
-            .append(localizer.line(without_library_roots(item.text), max(40, room - len(lead))))
-        )
-        layout.paragraph(text)
+        said = localizer.line(without_library_roots(item.text), max(40, room - len(lead)))
+        layout.paragraph(Styled(lead, "cyan").append("  ").append(said))
     _more(layout, len(finding.evidence) - EVIDENCE_SHOWN, localizer)
 
 

@@ -7,15 +7,12 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import msgspec
 
-from unhang.knowledge.tables import read_typed
-from unhang.knowledge.words import Words, text_of
-from unhang.sentences import Text
+from unhang.report.machine_quantities import lane_place
 from unhang.view.regular_files import open_regular
 from unhang.wire.documents.document import DECODE_ERRORS
 from unhang.wire.documents.machine_series import MAX_LINE, MachineRow
@@ -30,15 +27,6 @@ HIDDEN_LANES = re.compile(
     r"cost_s|for_s|every_s|.*(?:size|free|answered_s|processors|mem_total|max_mhz|power_limit_w)|net lo .*"
 )
 """What our own sampler costs, and what hardly ever changes."""
-
-
-class Quantity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of ``knowledge/machine_series.toml``."""
-
-    pattern: str
-    title: Words
-    unit: str = ""
-    factor: float = 1.0
 
 
 class Lane(msgspec.Struct):
@@ -96,7 +84,7 @@ class MachineSeries:
         """Those of a node that were ever more than nothing, the ones one asks for first at the top."""
         known = self.nodes.get(node, {})
         telling = [(name, lane) for name, lane in known.items() if any(lane.values)]
-        return dict(sorted(telling, key=lambda lane: (_place(lane[0]), lane[0])))
+        return dict(sorted(telling, key=lambda lane: (lane_place(lane[0]), lane[0])))
 
 
 def newest_sample(folder: Path) -> MachineRow | None:
@@ -124,27 +112,6 @@ def _seen(path: Path) -> tuple[str, int, int]:
         found = path.stat()
         return path.name, found.st_ino, found.st_size
     return path.name, 0, 0
-
-
-@cache
-def _quantities() -> list[Quantity]:
-    return read_typed("machine_series.toml", dict[str, list[Quantity]])["quantity"]
-
-
-def _place(name: str) -> int:
-    """Where it stands among those one asks for; what has no title comes last."""
-    known = _quantities()
-    return next((at for at, one in enumerate(known) if re.fullmatch(one.pattern, name)), len(known))
-
-
-def lane_title(name: str) -> tuple[Text, str, float]:
-    """The title of a quantity, its unit, and what its values are multiplied with; a strange one keeps its name."""
-    at = _place(name)
-    if at == len(_quantities()):
-        return Text("{name}", {"name": name}), "", 1.0
-    one = _quantities()[at]
-    found = re.fullmatch(one.pattern, name)
-    return text_of(one.title, {"name": found[1]} if found and found.groups() else {}), one.unit, one.factor
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Verdict, Where
+from unhang.findings import Verdict
 from unhang.report.layout.source_lines import source_file
 from unhang.report.localizer import Localizer
 
@@ -40,7 +40,7 @@ class CitedLines:
         self._localizer = localizer
         self._texts: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._cited: defaultdict[str, set[int]] = defaultdict(set)
-        for item in _evidence(verdict):
+        for item in (one for finding in verdict.findings for one in finding.evidence):
             if item.source.line is not None:
                 self._cite(item.source.path, item.source.line, item.text)
         self._add_logs(facts)
@@ -96,15 +96,8 @@ class CitedLines:
                 self._texts[path][number] = lines[number - 1].expandtabs(4)
 
 
-def _evidence(verdict: Verdict) -> Iterator[Evidence]:
-    for finding in verdict.findings:
-        yield from finding.evidence
-
-
 def _places(verdict: Verdict) -> Iterator[tuple[str, int]]:
-    wheres: list[Where] = []
     for finding in verdict.findings:
-        wheres += [where for where in (finding.where, finding.waiter_where) if where is not None]
-    for where in wheres:
-        if where.line is not None:
-            yield where.file, where.line
+        for where in (finding.where, finding.waiter_where):
+            if where is not None and where.line is not None:
+                yield where.file, where.line

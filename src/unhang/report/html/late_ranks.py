@@ -69,14 +69,15 @@ def _of_a_look(looked: BundleManifest, taken_s: float, facts: Facts) -> Iterator
             waiters=stall.waiters,
             laggards=stall.laggards,
             time=duration(taken_s - looked.stalled_since_s),
-            at=_clock(taken_s),
+            at=clock(taken_s),
         )
     at_s, guard = limit_at_s(facts, looked.stalled_since_s), guard_limit(facts)
     limits = [*([(at_s, "torch")] if at_s is not None else []), *([guard] if guard is not None else [])]
     for first_s, who in sorted(limits)[:1]:
-        ahead = say("{guard} gives up at {at}.", guard=who, at=_clock(first_s))
+        ahead = say("{guard} gives up at {at}.", guard=who, at=clock(first_s))
         yield ahead if first_s > taken_s else say("the wait's timeout has passed")
 
 
-def _clock(time_s: float) -> str:
+def clock(time_s: float) -> str:
+    """The time of day, with its zone."""
     return spoken_time(time_text(time_s, TimeForm.ZONE)).partition(" ")[2]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -20,13 +20,15 @@ from markupsafe import Markup
 from unhang import __version__
 from unhang.facts.model import CallMismatch, Facts
 from unhang.findings import Evidence, Finding, NotChecked, Verdict, Where
+from unhang.knowledge.tables import read_typed
+from unhang.knowledge.words import Phrase, text_of
 from unhang.report import labels
 from unhang.report.first_lines import cause_of, first_lines, spoken_headline
 from unhang.report.html.cited_lines import CitedLines
 from unhang.report.html.embedding import data_block, policy_hash
 from unhang.report.html.late_ranks import group_label, late_ranks, waited_lines
 from unhang.report.html.stack_groups import StackGroup, stack_groups
-from unhang.report.html.timeline import call_label, timelines
+from unhang.report.html.timeline import call_label, card_charts, timelines
 from unhang.report.html.wait_graph import EMPTY, wait_graph
 from unhang.report.job_headings import job_headings
 from unhang.report.layout.sections import build_or_default
@@ -92,11 +94,10 @@ def to_html(
     for title, one in zip(titles, told, strict=True):
         cited = sum(len(page["verdict"]["files"]) for page in pages)
         pages.append({"title": title, **_job(*one, localizer, cited)})
+    phrases = read_typed("report_page.toml", dict[str, Phrase])
+    words = {name: localizer.say(text_of(phrase, {})) for name, phrase in phrases.items()}
     style, script = _asset("page.css"), _asset("page.js")
-    data = {
-        "jobs": [page["groups"] for page in pages],
-        "words": {key: localizer.say(text) for key, text in SCRIPT_WORDS.items()},
-    }
+    data = {"jobs": [page["groups"] for page in pages], "words": words}
     return (
         _environment()
         .get_template("page.html.j2")
@@ -108,7 +109,7 @@ def to_html(
             style=Markup(style),  # noqa: S704  # our own file
             script=Markup(script),  # noqa: S704  # our own file
             data=Markup(data_block(data)),  # noqa: S704  # cannot close its element, see data_block
-            words={key: localizer.say(text) for key, text in WORDS.items()},
+            words=words,
             together=together,
             jobs=pages,
         )
@@ -121,6 +122,7 @@ def _job(verdict: Verdict, facts: Facts, localizer: Localizer, cited: int) -> di
     late = build_or_default("ranks", lambda: late_ranks(verdict, facts), NOBODY, gaps)
     nothing: list[Any] = []
     groups = build_or_default("timeline", lambda: timelines(facts, late, localizer), nothing, gaps)
+    cards = build_or_default("cards", lambda: card_charts(facts, late, localizer), nothing, gaps)
     stacks, stacks_left_out = build_or_default("stacks", lambda: stack_groups(facts, late, localizer), NO_STACKS, gaps)
     waits = build_or_default("waits", lambda: waited_lines(verdict, facts, localizer), nothing, gaps)
     graph = build_or_default("who waits for whom", lambda: wait_graph(facts, late, localizer), EMPTY, gaps)
@@ -131,6 +133,7 @@ def _job(verdict: Verdict, facts: Facts, localizer: Localizer, cited: int) -> di
         "verdict": _verdict(replace(verdict, not_checked=(*verdict.not_checked, *gaps)), facts, localizer, cited),
         "waits": waits,
         "groups": groups,
+        "cards": cards,
         "graph": graph,
         "meetings": meeting,
         "stacks": stacks,
@@ -237,68 +240,6 @@ def _evidence(item: Evidence, cited: CitedLines, folder: str, localizer: Localiz
         "rank": item.rank,
         "time": localizer.line(item.time) if item.time else "",
     }
-
-
-WORDS: Mapping[str, Text] = {
-    "skip": say("Skip to the verdict"),
-    "theme": say("Dark or light"),
-    "next": labels.NEXT,
-    "why": say("Why"),
-    "costs": say("Costs"),
-    "check": say("Check"),
-    "or": say("Or"),
-    "ranks": say("ranks"),
-    "timeline": say("Where each rank is"),
-    "timeline_note": say("One row per rank (identical ranks share one), one column per position in the process group."),
-    "timeline_help": say("Arrow keys move, Home and End jump, Enter shows the stack of the row."),
-    "timeline_script": say("The timeline needs JavaScript; the rest of this page does not."),
-    "timeline_empty": say("No collective records were found."),
-    "process_group": say("Process group"),
-    "alike": say("Group identical ranks"),
-    "find_rank": say("Find rank"),
-    "done": say("finished"),
-    "pending": say("entered, not finished"),
-    "behind": say("queued behind an unfinished one"),
-    "never": say("never entered"),
-    "unknown": say("no data from the rank"),
-    "graph": say("Who waits for whom"),
-    "graph_empty": say("No rank was seen waiting for another."),
-    "left_out": say("more not shown"),
-    "stacks": say("Stacks"),
-    "stacks_note": say(
-        "Ranks with the same Python frames are shown once, innermost frame first. Your own code is marked."
-    ),
-    "stacks_empty": say("No stacks were found."),
-    "frames_cut": say("more frames"),
-    "laggard": say("laggard"),
-    "thread": say("thread"),
-    "evidence": say("Evidence"),
-    "rank": say("rank"),
-    "cited": say("Cited lines"),
-    "followed": say("Consequences"),
-    "others": say("Also found"),
-    "shown": say("Signs that the job is healthy"),
-    "background": labels.BACKGROUND,
-    "incident": say("A similar public report"),
-    "ruled_out": say("Ruled out"),
-    "not_checked": say("Could not be checked"),
-    "unread": say("Could not be read"),
-    "top": say("Back to the verdict"),
-}
-
-SCRIPT_WORDS: Mapping[str, Text] = {
-    "rank": say("rank"),
-    "ranks": say("ranks"),
-    "position": say("position"),
-    "done": say("finished"),
-    "pending": say("entered, not finished"),
-    "behind": say("queued behind an unfinished one"),
-    "never": say("never entered"),
-    "unknown": say("no data from the rank"),
-    "laggard": say("laggard"),
-    "stalled": say("stalled"),
-    "different": say("a different call"),
-}
 
 
 MAX_SHOWN = 8

@@ -72,16 +72,8 @@ def stack_groups(facts: Facts, late: frozenset[int], localizer: Localizer) -> tu
 
 def _recorded(call: PendingCall) -> Activity:
     """The call site a flight recorder kept, for a rank no stack was taken of."""
-    return Activity(
-        Phase.COMMUNICATION,
-        "collective",
-        call.where,
-        call.stack,
-        None,
-        CodeContext.NO_SOURCE,
-        call.evidence,
-        call.operation,
-    )
+    where, source = call.where, CodeContext.NO_SOURCE
+    return Activity(Phase.COMMUNICATION, "collective", where, call.stack, None, source, call.evidence, call.operation)
 
 
 def _python(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:

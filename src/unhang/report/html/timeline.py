@@ -1,7 +1,6 @@
-"""Ranks × positions of each group near the stall, as compact data for the page.
-
-A cell is derived in the page: a position up to ``done`` is finished, up to ``entered`` is entered and not finished,
-beyond it was never entered. Only the positions near the stall and near the laggards are listed.
+"""What the page draws over time. Ranks × positions of each group near the stall, as compact data for its script: a cell
+up to ``done`` is finished, up to ``entered`` is entered and not finished, beyond it was never entered; only the
+positions near the stall and near the laggards are listed. And what the cards of each node did, as lines.
 """
 
 from __future__ import annotations
@@ -14,9 +13,11 @@ import numpy as np
 
 from unhang.evidence.items import RecorderEntries, Signature
 from unhang.facts.model import Facts, GroupFacts, GroupProgress, RankState
-from unhang.report.html.late_ranks import group_label
+from unhang.report.html.late_ranks import clock, group_label
 from unhang.report.labels import short_ranks
 from unhang.report.localizer import Localizer
+from unhang.report.machine_quantities import lane_title, measured
+from unhang.wire.documents.machine_series import MachineRow
 
 BEFORE, AFTER, NEAR_LAGGARD, MAX_COLUMNS, MAX_GROUPS, MAX_LAGGARDS = 14, 5, 2, 44, 200, 4
 _P2P = ("send", "recv", "coalesced")
@@ -26,16 +27,12 @@ def timelines(facts: Facts, late: frozenset[int], localizer: Localizer) -> list[
     """One entry a group, the group of the stall first, at most 200; see :func:`_timeline` for its keys."""
     leading = {stall.group: number for number, stall in reversed(list(enumerate(facts.stalls)))}
     groups = [group for group in facts.groups.values() if group.progress or group.silent]
-    groups.sort(
-        key=lambda group: (
-            leading.get(group.name, len(leading)),
-            not _stalled(group),
-            not group.is_default,
-            -len(group.members),
-            group.name,
-        )
-    )
-    groups = groups[:MAX_GROUPS]
+
+    def order(group: GroupFacts) -> tuple[Any, ...]:
+        first = leading.get(group.name, len(leading))
+        return first, not _stalled(group), not group.is_default, -len(group.members), group.name
+
+    groups = sorted(groups, key=order)[:MAX_GROUPS]
     described = Counter(group_label(group) for group in groups)
     return [_timeline(facts, group, described, late, localizer) for group in groups]
 
@@ -159,3 +156,50 @@ def call_label(signature: Signature) -> str:
     dtype = signature.input_dtypes[0] if signature.input_dtypes else ""
     size = f" · {signature.input_elements:,}" if signature.input_sizes else ""
     return f"{signature.operation}{size}{f' × {dtype}' if dtype and size else ''}"
+
+
+QUANTITIES = ("util", "mem_used", "sm_mhz", "pcie_rx_bps", "pcie_tx_bps", "nvlink_rx_bps", "nvlink_tx_bps")
+WIDTH, HEIGHT, MAX_NODES, MAX_POINTS = 320, 60, 4, 300
+
+
+def card_charts(facts: Facts, late: frozenset[int], localizer: Localizer) -> list[dict[str, Any]]:
+    """One entry a node, those of ``late`` ranks first; see :func:`_node` for its keys."""
+    nodes: dict[str, list[MachineRow]] = {}
+    for row in sorted((row for one in facts.machines for row in one.rows if row.cards), key=lambda row: row.t_s):
+        nodes.setdefault(row.node, []).append(row)
+    since_s = next((one.stalled_since_s for one in facts.manifests if one.stalled_since_s is not None), None)
+    found = [_node(rows, late, since_s, localizer) for rows in nodes.values() if len(rows) > 1]
+    return sorted(found, key=lambda node: not node["late"])[:MAX_NODES]
+
+
+def _node(rows: list[MachineRow], late: frozenset[int], since_s: float | None, localizer: Localizer) -> dict[str, Any]:
+    """Its name, first and last time, whether a late rank is there, where the stall begins (None: not shown), charts."""
+    first_s, last_s = rows[0].t_s, rows[-1].t_s
+    scale = WIDTH / (last_s - first_s or 1)
+    uuids = {uuid for row in rows for rank in row.ranks if rank.rank in late for uuid in rank.cards}
+    of_late = {card.index for row in rows for card in row.cards if card.uuid in uuids}
+    stall = None if since_s is None or since_s > last_s else max(0, round((since_s - first_s) * scale))
+    shown = rows[:: len(rows) // MAX_POINTS + 1]
+    charts = [chart for what in QUANTITIES if (chart := _chart(shown, what, scale, of_late, localizer))]
+    times = {"first": clock(first_s), "last": clock(last_s), "stall": stall}
+    return {"name": localizer.line(rows[0].node), **times, "late": bool(of_late), "charts": charts}
+
+
+def _chart(
+    rows: list[MachineRow], what: str, scale: float, late: set[int], localizer: Localizer
+) -> dict[str, Any] | None:
+    """Its title, lowest and highest value, and lines (card, is of a late rank, points), the late ones on top; None
+    where nobody recorded it."""
+    told = ((card.index, row.t_s, getattr(card, what)) for row in rows for card in row.cards)
+    seen = [one for one in told if one[2] is not None]
+    if not seen:
+        return None
+    cards, values = {card for card, _, _ in seen}, [value for _, _, value in seen]
+    title, unit, _ = lane_title(f"card {short_ranks(cards)} {what}")
+    down = (HEIGHT - 6) / (100 if unit == "%" else max(values) or 1)
+    lines = []
+    for card in sorted(cards, key=lambda card: (card in late, card)):
+        points = [((at_s - rows[0].t_s) * scale, HEIGHT - 3 - value * down) for one, at_s, value in seen if one == card]
+        lines.append((card, card in late, " ".join(f"{x:.1f},{y:.1f}" for x, y in points)))
+    ends = dict.fromkeys((measured(min(values), unit), measured(max(values), unit)))
+    return {"title": localizer.say(title), "range": " – ".join(ends), "lines": lines}

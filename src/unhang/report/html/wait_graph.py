@@ -158,17 +158,13 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From a waiter's box to an awaited one. ``path`` is SVG path data."""
+    """From a waiter's box to an awaited one."""
 
     label: str
     """The group and position of the stall, short enough to stand beside the arrow."""
     about: str
     """All groups and positions."""
-    path: str
-    x: float
-    y: float
-    level: bool
-    """The label stands over ``x``; otherwise it begins there."""
+    way: Route
     sentence: str
 
 
@@ -251,7 +247,7 @@ def _arrow(
     way = route(laid.places[pair[0]], laid.places[pair[1]], laid.direction)
     label, about = _short(localizer.line(named[0])), localizer.line(", ".join(named), 200)
     sentence = _sentence(boxes[pair[0]], boxes[pair[1]], localizer)
-    return Arrow(label, about, way.path, way.x, way.y, way.level, sentence)
+    return Arrow(label, about, way, sentence)
 
 
 def _short(label: str) -> str:

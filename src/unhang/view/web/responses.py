@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from unhang.report.localizer import Localizer
+from unhang.report.machine_quantities import lane_title
 from unhang.view.episodes import StallSpan, stall_spans
 from unhang.view.last_moment import read_with_its_end
-from unhang.view.machine_series import Lane, MachineSeries, lane_title
+from unhang.view.machine_series import Lane, MachineSeries
 from unhang.view.reading import RunReading, SharedReading
 from unhang.view.regular_files import read_limited
 from unhang.view.series_reading import RankRows
