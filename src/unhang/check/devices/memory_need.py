@@ -103,9 +103,8 @@ def memory_needed(size: ModelSize, setup: TrainingSetup) -> dict[str, float]:
         frozen = size.parameters * setup.base + size.embeddings * max(0.0, 2.0 - setup.base)
     of_optimizer, of_gradients, of_weights = (setup.ranks if setup.stage >= stage else 1 for stage in (1, 2, 3))
     table, tokens, on, at = memory_table(), setup.batch * setup.tokens, setup.on, setup.at
-    scores = table["scores"] * size.heads * setup.tokens if "eager" in on else 0
     adapted = table["adapted"][at] * sum(inputs for inputs, _, _ in size.chosen(setup.targets)) * (setup.adapter > 0)
-    wide = 1 if "half" in on else 2
+    wide, scores = 1 if "half" in on else 2, ("eager" in on) * table["scores"] * size.heads * setup.tokens
     layer = tokens * (table["layer"] * size.hidden + scores + adapted) * wide
     inputs = max(2 * wide, table["layer_input"][at]) * tokens * size.hidden * size.layers
     kept = layer + inputs if "checkpointing" in on else layer * size.layers

@@ -253,17 +253,16 @@ def _fit(size: ModelSize, setups: Setups, card: Card) -> Answer:
     if needed["high"] <= free:
         return ROWS.fine("memory", **values)
     if needed["low"] <= free:
-        unset = first_names(tuple(dict.fromkeys(_unset(*setups))), MAX_UNSET)
+        unset = first_names(tuple(filter(None, dict.fromkeys(_unset(*setups)))), MAX_UNSET)
         return ROWS.could_not("memory", ROWS.words("between-unset" if unset else "between", unset=unset, **values))
     values |= memory_needed(size, setups[0])
     return ROWS.risk("memory", values, evidence=(size.named,), remedies=_ways_to_fit(size, setups, free))
 
 
-def _unset(least: TrainingSetup, most: TrainingSetup) -> list[str]:
+def _unset(least: TrainingSetup, most: TrainingSetup) -> list[str | None]:
     """Settings that would narrow the estimate, as the Trainer calls them."""
-    batch = memory_table()["names"]["batch"][: least.batch != most.batch]
-    rows = (row for name, row in memory_table()["feature"].items() if name in least.on ^ most.on)
-    return [*batch, *(row["unset"] for row in rows if "unset" in row)]
+    differ = [row.get("unset") for name, row in memory_table()["feature"].items() if name in least.on ^ most.on]
+    return [*memory_table()["names"]["batch"][: least.batch != most.batch], *differ]
 
 
 def _unclear(here: NodeInspection, launch: Launch) -> Text | None:
