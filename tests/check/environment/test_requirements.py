@@ -234,6 +234,24 @@ def test_an_import_of_what_is_not_installed_stops_the_job(script: str, stops: bo
 
 
 @pytest.mark.parametrize(
+    ("script", "helper", "place"),
+    [
+        ("import helper\n", "import deepspeed\n", "helper.py:1"),
+        ("import helper\n", "def main():\n    import deepspeed\n", ""),
+        ("try:\n    import helper\nexcept ImportError:\n    helper = None\n", "import deepspeed\n", ""),
+    ],
+)
+def test_an_import_by_what_the_script_imports_stops_it_too(
+    script: str, helper: str, place: str, tmp_path: Path
+) -> None:
+    project(tmp_path, {"train.py": script, "helper.py": helper, "requirements.txt": "deepspeed>=0.16\ntrl\n"})
+
+    _, verdict = ask(tmp_path, venv=environment(tmp_path, trl="0.15.2"))
+
+    assert [one.subject for one in verdict.findings if one.severity is Severity.STOPS] == ([place] if place else [])
+
+
+@pytest.mark.parametrize(
     ("command", "because"),
     [
         ("python train.py", NONE),

@@ -96,7 +96,9 @@ def test_programs_that_tell_nothing(source: str, tmp_path: Path) -> None:
     verdict = ask(tmp_path, "torchrun t.py", source)
 
     assert verdict.findings == ()
-    assert "first timeout: 600 s (the default of init_process_group(timeout=))" in str(verdict.checked[0].what)
+    told = [str(line.what) for line in verdict.checked]
+    by_default = any("first timeout: 600 s (the default of init_process_group(timeout=))" in line for line in told)
+    assert by_default is not bool(verdict.not_checked)
 
 
 PROGRAMS = sorted(Path(__file__).with_name("programs").iterdir())
@@ -119,6 +121,7 @@ def test_a_limit_that_only_running_tells_is_named(tmp_path: Path) -> None:
     verdict = ask(tmp_path, "torchrun t.py", "import x\ndist.init_process_group('nccl', timeout=x.limit())\n")
 
     assert "init_process_group(timeout=x.limit()) (t.py:2)" in str(verdict.not_checked[0].because)
+    assert not [line for line in verdict.checked if "first timeout" in str(line.what)]
 
 
 YEARS = "stage: sft\ntemplate: qwen\nddp_timeout: 180000000\n"

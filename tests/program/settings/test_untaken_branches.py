@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from unhang.host.machine import Machine
 from unhang.program import collect_program
 from unhang.program.launch.planned_job import PlannedJob
@@ -39,3 +41,23 @@ def test_an_argument_that_no_parser_knows(tmp_path: Path) -> None:
 
     assert read(tmp_path, "t.py --flag --metrics.enable").not_understood == ("--metrics.enable (--profiling.enable?)",)
     assert read(tmp_path, "t.py --flag --profiling.enable").not_understood == ()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "p.add_argument(*names_of(field), default=1)\n",
+        "import deepspeed\np = deepspeed.add_config_arguments(p)\n",
+    ],
+)
+def test_options_that_no_line_spells_out_may_be_any(more: str, tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text((PROGRAMS / "options" / "by_argparse.py").read_text() + more)
+
+    assert read(tmp_path, "t.py --flag --deepspeed").not_understood == ()
+
+
+def test_a_parser_that_the_program_fills_itself_is_known(tmp_path: Path) -> None:
+    more = "def add(p):\n    p.add_argument('--more')\nadd(p)\n"
+    (tmp_path / "t.py").write_text((PROGRAMS / "options" / "by_argparse.py").read_text() + more)
+
+    assert read(tmp_path, "t.py --flag --deepspeed").not_understood == ("--deepspeed",)

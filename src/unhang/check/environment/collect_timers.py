@@ -58,11 +58,12 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
     configuration, _ = configuration_of(machine, launch)
     timers = [*_of_settings(launch, configuration), *_of_environment(machine, plan)]
     program = _of_program(machine, plan, launch)
-    ignored = [timer for timer in timers if timer.name == "DEEPSPEED_TIMEOUT" and _trainer(launch, configuration)]
+    trainer = program.names_trainer and _trainer(launch, configuration)
+    ignored = [timer for timer in timers if timer.name == "DEEPSPEED_TIMEOUT" and trainer]
     if program.makes_first:
         ignored += [timer for timer in (*timers, *program.timers) if timer.name == TRAINER_ARGUMENT]
     timers = [timer for timer in (*timers, *program.timers) if timer not in ignored]
-    timers += _defaults(timers, launch, configuration)
+    timers += _defaults(timers, configuration, trainer=trainer)
     yield Timers, InspectionResult(Timers(tuple(timers), program.groups_without, tuple(ignored)), program.because)
 
 
@@ -89,11 +90,13 @@ def _of_environment(machine: Machine, plan: PlannedJob) -> Iterator[Timer]:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """What the program's own source says. ``makes_first``: it makes the first group, before any library does."""
+    """What the program's own source says. ``makes_first``: it makes the first group, before any library does;
+    ``names_trainer``: a class of that name, or what was read may not be all."""
 
     timers: tuple[Timer, ...] = ()
     groups_without: tuple[Evidence, ...] = ()
     makes_first: bool = False
+    names_trainer: bool = True
     because: Text | None = None
 
 
@@ -118,7 +121,8 @@ def _of_program(machine: Machine, plan: PlannedJob, launch: Launch) -> _Program:
             timers.append(Timer("collective", seconds, name, evidence, default=not one.given))
         elif one.call in GROUP_CALLS and not one.given:
             without.append(Evidence(one.source, one.line_text))
-    return _Program(tuple(timers), tuple(without), makes_first, _not_known(unknown))
+    named = any("Trainer" in one.text or "TrainingArguments" in one.text for one in result.found.whole)
+    return _Program(tuple(timers), tuple(without), makes_first, named or result.found.partly, _not_known(unknown))
 
 
 def _not_known(unknown: Sequence[ProcessGroupTimeout]) -> Text | None:
@@ -128,10 +132,10 @@ def _not_known(unknown: Sequence[ProcessGroupTimeout]) -> Text | None:
     return say("the timeout is known only at run time: {calls}", calls=told)
 
 
-def _defaults(timers: list[Timer], launch: Launch, configuration: Configuration) -> Iterator[Timer]:
+def _defaults(timers: list[Timer], configuration: Configuration, *, trainer: bool) -> Iterator[Timer]:
     kinds = {timer.kind for timer in timers}
     if not kinds & {"collective", "first steps"}:
-        if _trainer(launch, configuration):
+        if trainer:
             yield Timer("collective", TRAINER_DEFAULT_S, "ddp_timeout")
         elif configuration.of("torchtitan"):
             yield Timer("first steps", 300.0, "comm.init_timeout_seconds")

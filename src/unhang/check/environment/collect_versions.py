@@ -27,6 +27,7 @@ from unhang.knowledge.job.versions import VersionRow, rows_affecting, version_ro
 from unhang.knowledge.tables import read_table
 from unhang.program.collect_program import program_in_launch
 from unhang.program.imports.folder_listing import FolderListing
+from unhang.program.imports.import_graph import ImportFollower
 from unhang.program.imports.import_statements import imports_of
 from unhang.program.imports.launch_entry import LaunchEntry, find_launch_entry, pinning_folders
 from unhang.program.imports.version_pins import ProjectPins, VersionPin, read_project_pins, without_login
@@ -201,18 +202,24 @@ def _asked(package: str, pin: VersionPin, version: str = "", imported: Mapping[s
 
 
 def _imported(machine: Machine, start: LaunchEntry) -> dict[str, str]:
-    """Modules that the script imports in any case and that lead nowhere in an interpreter that is known, with the
-    place. A program that changes its own path is not judged."""
-    script, folders = start.script, start.finder.folders
-    text = (folders.read(script).found or "") if script and machine.site is not None else ""
-    program = parse_file(text)
-    if isinstance(program, str) or "sys.path" in text:
-        return {}
-    lines = {node.lineno for node in program.tree.body if isinstance(node, ast.Import | ast.ImportFrom)}
-    needed = (one for one in imports_of(program.tree, text) if one.line in lines and not (one.optional or one.instead))
-    place = folders.shown_as_asked(script)
-    lost = (one for one in needed if one.package and start.finder.find(one.package) is None)
-    return {one.package: f"{place}:{one.line}" for one in lost}
+    """Modules that the script, or what it imports of the project, imports in any case and that lead nowhere in an
+    interpreter that is known, with the place. A program that changes its own path is not judged."""
+    follower, finder = ImportFollower(start.finder.folders, start, 0.0), start.finder
+    read = [start.script] if start.script and machine.site is not None else []
+    lost: dict[str, str] = {}
+    for path in read:
+        text = finder.folders.read(path).found or ""
+        program = parse_file(text)
+        if isinstance(program, str) or "sys.path" in text:
+            return {}
+        lines = {node.lineno for node in program.tree.body if isinstance(node, ast.Import | ast.ImportFrom)}
+        needed = (one for one in imports_of(program.tree, text) if one.line in lines and one.package)
+        for one in (one for one in needed if not (one.optional or one.instead)):
+            found = finder.find(one.module)
+            read += [file for file in (found.files if found else ()) if file not in read and follower.is_own(file)]
+            if found is None:
+                lost.setdefault(one.package, f"{finder.folders.shown_as_asked(path)}:{one.line}")
+    return lost
 
 
 def _install(folders: FolderListing, python: str, asked: Sequence[AskedPackage], index: str) -> str:

@@ -95,7 +95,8 @@ def limits_in_order(here: NodeInspection) -> Iterator[Answer]:
     first = limits[0]
     if not ends or ends[0].seconds >= first.seconds:
         row = "limits-by-default" if first.default or first.evidence is None else "limits-in-order"
-        yield ROWS.fine(row, name=first.name, seconds=first.seconds)
+        if result.because is None or row == "limits-in-order":  # else the program may set another
+            yield ROWS.fine(row, name=first.name, seconds=first.seconds)
         return
     yield ROWS.risk(
         "scheduler-comes-first",

@@ -367,7 +367,8 @@ class FunctionReader:
                 self._starts_group(node)
             elif op.name == "new_group":
                 ranks = next((w.value for w in node.keywords if w.arg == "ranks"), next(iter(node.args), None))
-                if ranks is not None and differs_by_process(ranks, self.values):
+                alone = isinstance(ranks, ast.List | ast.Tuple) and len(ranks.elts) == 1  # waits for nobody
+                if ranks is not None and not alone and differs_by_process(ranks, self.values):
                     self.own_groups.append((op, expression_text(ranks)))
         if op is not None or self.names.is_received(node):
             self.names.made_equal(node, own=False)

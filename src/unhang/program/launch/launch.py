@@ -82,6 +82,8 @@ class ConfigFile:
     path: str
     kind: str
     tree: Mapping[str, Any]
+    by_keys: bool = False
+    """Its keys alone say which kind it is: a program's own file may hold those of a library among others."""
 
     def get(self, dotted: str, default: Any = None) -> Any:
         """The value at ``a.b.c``; ``default`` where a part is missing."""

@@ -95,6 +95,8 @@ def unseeded_splits(
     scopes = [one for one in live if one.file.path in told]
     names = {program: NameMeanings(program) for program in {one.program for one in scopes}}
     drawn = [(one, draw) for one in scopes for draw in find_random_draws(one.node, names[one.program])]
+    if any(_shares_order(call, calls, one) for one in (live if drawn else ()) for call in one.calls):
+        drawn = [(one, draw) for one, draw in drawn if not draw.call.endswith("DataLoader")]
     seeds = list(_seeds(calls, live)) if drawn else []
     order = ExecutionOrder(calls if seeds else CallGraph(()), entered)
     judged = ((one.file.path, _judged(draw, one, seeds, order)) for one, draw in drawn)
@@ -114,6 +116,11 @@ def seeded_alike(calls: CallGraph) -> frozenset[str]:
 def unseeded_splits_in_file(source: SourceFile) -> tuple[UnseededSplit, ...]:
     """As :func:`unseeded_splits` for a program of one file; empty without usable source."""
     return tuple(split for _, split in unseeded_splits((source,)))
+
+
+def _shares_order(call: ast.Call, calls: CallGraph, here: FunctionDefinition) -> bool:
+    """Accelerate's ``prepare`` gives the loaders of all ranks the generator of rank 0 (accelerate/data_loader.py)."""
+    return call_name(call) == "Accelerator" and calls.table.outside(call.func, here).startswith("accelerate.")
 
 
 def _judged(

@@ -152,16 +152,17 @@ def read_named_files(machine: Machine, launch: Launch, named: Iterable[NamedFile
             unread.append(tree)
         elif tree is not None:
             row = role_of(one.role)
-            kind = (row.kind if row is not None else "") or _kind(tree)
+            told = row.kind if row is not None else ""
+            kind = told or _kind(tree)
             tree = _in_force(tree, kind, launch, machine)
-            files.append(ConfigFile(one.path, kind, tree))
+            files.append(ConfigFile(one.path, kind, tree, not told))
             waiting += _named_inside(tree, one.path)
     return Configuration(tuple(files), tuple(unread))
 
 
 def _named_in(machine: Machine, launch: Launch) -> Iterator[NamedFile]:
     tags = (launch.program.removeprefix("-m ").partition(".")[0], launch.launcher)
-    given = [("", word, word) for word in launch.words]
+    given = [("", _place_of(machine, launch, word), word) for word in launch.words]
     given += [(name, path, f"--{name} {path}") for name, path in launch.arguments.items()]
     given += [(f"{launch.launcher}.{name}", path, f"--{name} {path}") for name, path in launch.options.items()]
     for name, path, text in given:
@@ -170,6 +171,13 @@ def _named_in(machine: Machine, launch: Launch) -> Iterator[NamedFile]:
             yield NamedFile(role if role or not path.endswith(".json") else _NO_ROLE, path, Evidence(_COMMAND, text))
     for path in _default_of_accelerate(machine, launch):
         yield NamedFile("accelerate.config_file", path, Evidence(Source(path), path))
+
+
+def _place_of(machine: Machine, launch: Launch, word: str) -> str:
+    """``configs/small.yml`` for ``-d configs small.yml``: where the word leads from a folder that the command names."""
+    folders = ("", *launch.arguments.values(), *launch.words) if _is_config(word) else ()
+    paths = (posixpath.join(folder, word) for folder in folders)
+    return next((path for path in paths if machine.read_named(path).found is not None), word)
 
 
 def _named_inside(tree: Mapping[str, Any], path: str, depth: int = 0) -> Iterator[NamedFile]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,8 @@ class DeclaredSettings:
     options: dict[str, list[DeclaredSetting]] = field(default_factory=dict)
     commands: dict[tuple[str, int], dict[str, DeclaredSetting]] = field(default_factory=dict)
     """Parameters of the functions that a command line calls, by file and line of the function."""
+    more: bool = False
+    """A parser has options that no line spells out: their names are computed, or a library adds them."""
 
     def field_of(self, kind: str, name: str, deep: int = 8) -> DeclaredSetting | None:
         """The field ``name`` of the class ``kind`` or of one of its bases."""
@@ -84,13 +86,24 @@ class DeclaredSettings:
 def find_declared_settings(files: Iterable[SourceFile]) -> DeclaredSettings:
     """What all ``files`` declare. A class or option that two of them declare differently has no known default."""
     found = DeclaredSettings()
-    for file, program in parsed_files(files):
-        _add(found, file.path, program, file.text)
+    programs = list(parsed_files(files))
+    own = {getattr(node, "name", "") for _, program in programs for node in program.owners}
+    for file, program in programs:
+        _add(found, file.path, program, file.text, own)
     _inherit(found)
     return found
 
 
-def _add(found: DeclaredSettings, path: str, program: ParsedFile, text: str) -> None:
+def _adds_more(calls: Sequence[ast.Call], own: Container[str]) -> bool:
+    """``add_argument(*names)``, or the parser is handed to what is not the program's own: ``library.add(parser)``."""
+    adding = [call for call in calls if call_name(call) in _ADD_OPTION]
+    parsers = {dotted(call.func.value) for call in adding if isinstance(call.func, ast.Attribute)} - {""}
+    handed = (call_name(call) for call in calls if any(dotted(one) in parsers for one in call.args))
+    computed = (call for call in adding if call.args and not isinstance(call.args[0], ast.Constant))
+    return any(name not in own for name in handed) or any(computed)
+
+
+def _add(found: DeclaredSettings, path: str, program: ParsedFile, text: str, own: Container[str]) -> None:
     constants = dict(constants_of(program.tree))
     run_as_command = set(_called_as_commands(program.tree)) if any(w in text for w in _LIBRARIES_OF_COMMANDS) else set()
     for node in statements(program.tree):
@@ -99,10 +112,11 @@ def _add(found: DeclaredSettings, path: str, program: ParsedFile, text: str) -> 
         elif isinstance(node, ast.FunctionDef) and (_is_command(node) or node.name in run_as_command):
             found.commands[path, node.lineno] = dict(_parameters(node, path, constants))
     if any(word in text for word in _ADD_OPTION):
-        for call in ast.walk(program.tree):
-            if isinstance(call, ast.Call) and call_name(call) in _ADD_OPTION:
-                for one in _option(call, path, constants):
-                    found.options.setdefault(one.name, []).append(one)
+        calls = [node for node in ast.walk(program.tree) if isinstance(node, ast.Call)]
+        found.more |= _adds_more(calls, own)
+        for call in (one for one in calls if call_name(one) in _ADD_OPTION):
+            for one in _option(call, path, constants):
+                found.options.setdefault(one.name, []).append(one)
 
 
 def _add_class(found: DeclaredSettings, path: str, node: ast.ClassDef, constants: Mapping[str, Any]) -> None:

@@ -60,6 +60,6 @@ def configuration_in_calls(machine: Machine, launch: Launch, calls: Sequence[Eng
             elif isinstance(value, str):
                 named.append(one)
             elif value is UNKNOWN:
-                unread.append(replace(one, because=say("its path is known only at run time")))
+                unread.append(replace(one, because=say("known only at run time")))
     found = read_named_files(machine, launch, named)
     return Configuration((*files, *found.files), (*unread, *found.unread))

@@ -14,6 +14,8 @@ from unhang.program.syntax.evaluation import UNKNOWN
 
 _OTHERS = ("deepspeed", "accelerate")
 """Kinds of configuration files that a launcher or engine reads, and not the program."""
+_LOCAL_RANK = "local_rank"
+"""Launchers give it to every process, each another: ``deepspeed`` and ``torch.distributed.launch`` as an argument."""
 _TRUE, _FALSE = ("true", "yes", "1", "on", "y", "t"), ("false", "no", "0", "off", "n", "f")
 
 
@@ -57,7 +59,8 @@ class OptionValues:
                 return EffectiveValue(name, False, "command")
         ends_alike = self._last_parts.get(_last(name))
         cut_short = any(one and spelled.startswith(one) for one in self.launch.arguments for spelled in spellings)
-        if ends_alike or cut_short:
+        handed_out = _LOCAL_RANK in spellings and self.launch.launcher not in ("", "python")
+        if ends_alike or cut_short or handed_out:
             return EffectiveValue(name, UNKNOWN, "command")
         told = self._leaves.get(_last(name), [])
         exact = [(value, path) for dotted_name, value, path in told if dotted_name in spellings]
@@ -135,8 +138,8 @@ def undeclared_arguments(declared: DeclaredSettings, launch: Launch) -> Iterator
     Only for a program with parsers whose options are all spelled out, and that knows some argument of the command.
     """
     spelled = {name for settings in declared.options.values() for one in settings for name in (*one.names, one.name)}
-    given = [name for name in launch.arguments if name not in ("local_rank", "help")]
-    if declared.commands or not any(name in spelled for name in given):
+    given = [name for name in launch.arguments if name not in (_LOCAL_RANK, "help")]
+    if declared.commands or declared.more or not any(name in spelled for name in given):
         return
     for name in given:
         if name not in spelled and not any(one.startswith(name) for one in spelled):

@@ -449,3 +449,26 @@ def test_a_folder_known_only_at_run_time_is_not_missed() -> None:
 
     assert verdict.findings == ()
     assert "ds.json does not exist" in open_questions(verdict)
+
+
+def test_a_file_may_lie_in_a_folder_that_the_command_names() -> None:
+    write("configs/run.yml", "a: 1\n")
+
+    assert ask("python own.py -d configs run.yml").findings == ()
+    assert [one.subject for one in ask("python own.py -d other run.yml").findings] == ["run.yml"]
+
+
+def test_a_configuration_that_the_program_builds_is_no_path() -> None:
+    write("built.py", "import deepspeed\ndeepspeed.initialize(model=None, config=make())\n")
+
+    assert "config=: known only at run time" in open_questions(ask("deepspeed built.py"))
+
+
+@pytest.mark.parametrize(
+    ("more", "unknown"),
+    [({"num-layers": 2, "hidden-size": 8, "seq-length": 9}, []), ({"zero_optimisation": 1}, ["run.yml"])],
+)
+def test_a_file_of_the_program_s_own_may_hold_keys_of_deepspeed(more: Mapping[str, Any], unknown: list[str]) -> None:
+    write("run.yml", {"zero_optimization": {"stage": 1}, "train_micro_batch_size_per_gpu": 4, **more})
+
+    assert [one.subject for one in ask("deepspeed own.py run.yml").findings] == unknown

@@ -147,6 +147,8 @@ def _unknown(job: _Job, file: ConfigFile, row: _Constraint) -> Iterator[Answer]:
     for at in row.at:
         held = file.get(at) if at else file.tree
         table = held if row.keys and isinstance(held, Mapping) else {}
+        if file.by_keys and not at and 2 * len(table.keys() & set(row.keys)) < len(table):
+            table = {}  # most of its keys are those of another reader
         for key in (key for key in table if key not in row.keys):
             alike = difflib.get_close_matches(str(key), row.keys, 1) if str(key)[:1].isalpha() else ()  # "_comment"
             change = ROWS.words("write", near=alike[0]) if alike else ROWS.words("remove", key=key)
