@@ -11,6 +11,7 @@ from unhang.evidence.items import SourceFile
 from unhang.findings import Source
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
+from unhang.knowledge.job.launch_commands import training_command
 from unhang.program.imports.code_in_arguments import NamedCode, modules_started, named_code
 from unhang.program.imports.folder_listing import FolderListing
 from unhang.program.imports.import_graph import FollowedImports, ImportFollower
@@ -27,7 +28,6 @@ from unhang.program.settings.model_size import ModelSize, find_model_size
 from unhang.program.settings.option_values import OptionValues, undeclared_arguments, unique_defaults
 from unhang.program.settings.process_group_timeouts import find_group_timeouts
 from unhang.program.settings.program_settings import ProgramSettings, read_program_settings
-from unhang.program.settings.untaken_branches import statically_live
 from unhang.program.syntax.unreferenced_functions import without_unreached_functions
 from unhang.sentences import say
 
@@ -68,7 +68,9 @@ def _read(machine: Machine, command: tuple[str, ...]) -> InspectionResult[Progra
     folders = FolderListing(machine)
     start = find_launch_entry(folders, program, command, machine.environment)
     if not start.script:
-        refused = machine.read(folders.absolute(program)).because if program.endswith(".py") else None
+        if not program.endswith(".py"):
+            return InspectionResult(because=say("{module} is neither in this folder nor installed", module=program))
+        refused = machine.read(folders.absolute(program)).because
         return InspectionResult(because=refused or say("{path} does not exist", path=program))
     configuration, unread = configuration_of(machine, launch)
     return InspectionResult(_source(folders, start, launch, configuration, unread=unread is not None))
@@ -79,6 +81,8 @@ def program_in_launch(launch: Launch) -> str:
     name = launch.program.removeprefix("-m ")
     if name.endswith(".py"):
         return name
+    if (row := training_command(name, launch.argv[0] if launch.argv else "")) is not None:
+        return row.module.replace("{verb}", launch.argv[0])
     is_module = name != launch.program or "." in name or bool(launch.options.keys() & {"m", "module"})
     return name if is_module and "/" not in name and " " not in name else ""
 
@@ -86,19 +90,19 @@ def program_in_launch(launch: Launch) -> str:
 def _source(
     folders: FolderListing, start: LaunchEntry, launch: Launch, configuration: Configuration, *, unread: bool
 ) -> ProgramSource:
-    follower = ImportFollower(folders, start, time.monotonic() + READING_S)
+    follower = ImportFollower(folders, start, time.monotonic() + READING_S, launch.argv)
     follower.follow([start.script])
     named = list(named_code(folders, start.finder, launch, configuration))
     started = _started(follower, start, launch)
     followed = follower.follow(file for one in named for file in one.files if follower.is_own(file))
     libraries = tuple(_file(folders, path, text) for path, text in reached_library_files(follower).items())
     values = OptionValues(launch, configuration, unread)
-    live = _live(folders, start, followed)
+    live = _live(folders, followed)
     settings = read_program_settings(live, libraries, values)
     by_setting = [start.finder.find(name) for name in modules_named_by_settings(live, settings)]
     more = [file for found in by_setting if found is not None for file in found.files if follower.is_own(file)]
     if any(file not in followed.files for file in more):
-        live = _live(folders, start, follower.follow(more))
+        live = _live(folders, follower.follow(more))
         settings = read_program_settings(live, libraries, values)
     files, left_out = without_untaken_branches(live, settings)
     entered = {folders.shown(file) for one in named for file in one.files}
@@ -114,7 +118,7 @@ def _source(
         libraries_absent=_libraries_absent(start, followed),
         computed=tuple(place for place in followed.computed if not _is_left_out(place, left_out)),
         unreadable=tuple(followed.unreadable),
-        not_understood=tuple(_not_understood(named, settings, launch)),
+        not_understood=tuple(_not_understood(named, settings, launch, followed)),
         left_out=left_out,
         limits=tuple(find_group_timeouts(files, settings)),
         entered=tuple(sorted(entered)),
@@ -134,12 +138,9 @@ def _started(follower: ImportFollower, start: LaunchEntry, launch: Launch) -> li
     return files
 
 
-def _live(folders: FolderListing, start: LaunchEntry, followed: FollowedImports) -> tuple[SourceFile, ...]:
+def _live(folders: FolderListing, followed: FollowedImports) -> tuple[SourceFile, ...]:
     """The files without what no run of them would do."""
-    return tuple(
-        _file(folders, path, statically_live(text, is_main=path == start.script))
-        for path, text in followed.files.items()
-    )
+    return tuple(_file(folders, path, text) for path, text in followed.live.items())
 
 
 def _is_left_out(place: str, left_out: tuple[UntakenBranch, ...]) -> bool:
@@ -156,7 +157,10 @@ def _libraries_absent(start: LaunchEntry, followed: FollowedImports) -> tuple[st
     return tuple(name for name in packages if start.finder.find(name) is None)
 
 
-def _not_understood(named: list[NamedCode], settings: ProgramSettings, launch: Launch) -> Iterator[str]:
+def _not_understood(
+    named: list[NamedCode], settings: ProgramSettings, launch: Launch, followed: FollowedImports
+) -> Iterator[str]:
+    yield from (f"{launch.argv[0]} ({place}: not found)" for place in followed.no_subcommand)
     for one in named:
         if one.because:
             yield f"{f'--{one.name} ' if one.name else ''}{one.value} ({one.because})"

@@ -17,7 +17,7 @@ from unhang.program.imports.folder_listing import FolderListing
 from unhang.program.imports.import_statements import ImportStatement, imports_of
 from unhang.program.imports.launch_entry import LaunchEntry
 from unhang.program.imports.module_finder import FoundModule
-from unhang.program.settings.untaken_branches import statically_live
+from unhang.program.settings.chosen_subcommand import live_text
 from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
 from unhang.program.syntax.syntax_tree import call_name, dotted, parse_file
 
@@ -34,6 +34,10 @@ class FollowedImports:
     """
 
     files: dict[str, str] = field(default_factory=dict)
+    live: dict[str, str] = field(default_factory=dict)
+    """The same without what no run with these arguments would do."""
+    no_subcommand: list[str] = field(default_factory=list)
+    """Places that know several subcommands, and none that was given."""
     absent: dict[str, None] = field(default_factory=dict)
     computed: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
@@ -43,11 +47,12 @@ class FollowedImports:
 
 @dataclass(slots=True)
 class ImportFollower:
-    """One walk; ``until`` is a time of :func:`time.monotonic`."""
+    """One walk; ``until`` is a time of :func:`time.monotonic`, ``argv`` what the program is given."""
 
     folders: FolderListing
     start: LaunchEntry
     until: float
+    argv: tuple[str, ...] = ()
     done: FollowedImports = field(default_factory=FollowedImports)
     _waiting: deque[str] = field(default_factory=deque)
     _asked: set[str] = field(default_factory=set)
@@ -93,7 +98,9 @@ class ImportFollower:
             return
         self.done.files[path] = look.found
         self._read += len(look.found)
-        program = parse_file(statically_live(look.found, is_main=path == self.start.script))
+        live, lines = live_text(look.found, self.argv, is_main=path == self.start.script)
+        self.done.live[path], program = live, parse_file(live)
+        self.done.no_subcommand += [f"{self.folders.shown(path)}:{line}" for line in lines]
         if isinstance(program, str):
             self.done.unreadable.append(self.folders.shown(path))
             return
@@ -103,7 +110,7 @@ class ImportFollower:
                 self.start.finder.added.append(folder)
         if len(self.start.finder.added) > before:
             self._retry_lost_imports()
-        for one in imports_of(program.tree, look.found):
+        for one in imports_of(program.tree, live):
             self._import(one, path)
 
     def _retry_lost_imports(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from unhang.knowledge import numbers
@@ -49,7 +50,7 @@ def _below(wrapper: CommandWrapper, options: Mapping[str, str], within: Launch) 
     nodes = _number(options, _NODES) or within.nodes
     launcher = name if is_launcher else within.launcher
     both = {**options, **within.options}
-    return Launch(launcher, both, within.program, within.arguments, within.words, processes, nodes, outer=name)
+    return replace(within, launcher=launcher, options=both, processes=processes, nodes=nodes, outer=name)
 
 
 def _launched(words: list[str]) -> Launch:
@@ -67,7 +68,7 @@ def _launched(words: list[str]) -> Launch:
     processes, nodes = _number(options, _PROCESSES), _number(options, _NODES)
     if launcher == "accelerate" and processes is not None and nodes:
         processes = processes // nodes  # --num_processes counts all machines
-    return Launch(launcher, options, program, arguments, tuple(loose), processes, nodes)
+    return Launch(launcher, options, program, arguments, tuple(loose), tuple(rest), processes, nodes)
 
 
 def launcher_words(words: Sequence[str]) -> tuple[LauncherCommand | None, list[str]]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from unhang.findings import Source
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
+from unhang.knowledge.collectives import source_names
 from unhang.knowledge.job.launch_commands import CommandWrapper, wrapper_of
 from unhang.program.launch.command_words import ASSIGNMENT, launcher_words, parse_command, plain_name, unwrap
 from unhang.program.launch.job_environment import VariableSetting, comparable_variables
@@ -48,7 +49,9 @@ def follow_command(machine: Machine, plan: PlannedJob) -> tuple[Machine, Planned
         ends = (NotUnderstood(say("started this way, the script exits here"), one) for one in session.exits[-1:])
         none = NotUnderstood(say("it starts no Python program that unhang can find"))
         return machine, replace(plan, followed=FollowedLaunch(not_understood=_fewer([*session.notes, *ends, none])))
-    start, launch = max(starts, key=lambda one: _weight(one[1]))  # of several alike, the first
+    start, launch = max(
+        starts, key=lambda one: (_weight(one[1]), _is_named_training(one[1]))
+    )  # of several alike, the first
     told = _followed(session, start, _others(launch, starts))
     kept = {name: one.value for name, one in start.state.variables.items() if one.source == INHERITED}
     environment = {name: value for name, value in kept.items() if isinstance(value, str)}
@@ -75,6 +78,12 @@ def _written(session: FollowSession, words: Iterable[str]) -> tuple[str, ...]:
 def _weight(launch: Launch) -> int:
     """A launcher of several processes trains, rather than a program alone."""
     return _WEIGHT.get(launch.launcher, 2 if launch.outer else 1)
+
+
+def _is_named_training(launch: Launch) -> bool:
+    """``tool finetune_lora`` rather than ``tool download`` before it."""
+    words = re.split(r"[^a-z]+", " ".join([posixpath.basename(launch.program), *launch.argv[:1]]).lower())
+    return not source_names("trains").isdisjoint(words)
 
 
 def _followed(session: FollowSession, start: StartedCommand, others: Iterable[NotUnderstood]) -> FollowedLaunch:

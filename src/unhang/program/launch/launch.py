@@ -55,6 +55,8 @@ class Launch:
     """Of the program, by name."""
     words: tuple[str, ...] = ()
     """Of the program that have no name."""
+    argv: tuple[str, ...] = ()
+    """Of the program: names, values and words, as they are given."""
     processes: int | None = None
     """On one node; None when the command does not say."""
     nodes: int | None = None

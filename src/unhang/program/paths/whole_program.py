@@ -22,6 +22,7 @@ from unhang.program.rank_dependence.unseeded_splits import SEEDING_TRAINERS, see
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 from unhang.program.syntax.syntax_tree import Function, dotted, own_nodes, parsed_files
+from unhang.program.syntax.unreferenced_functions import is_registered
 
 MAX_S = 10.0
 """Of processor time for one program; what was not read by then is said to be missing."""
@@ -113,7 +114,7 @@ class _Reaching:
                 self._reach(getter, way)
         elif isinstance(node, ast.ClassDef):
             self._registered(node, here)
-        elif isinstance(node, Function) and node.decorator_list:
+        elif isinstance(node, Function) and is_registered(node):
             self._reach(self.calls.of_node[node], (*self.found[here], (here, node.lineno, node.name)))
 
     def _registered(self, node: ast.ClassDef, here: FunctionDefinition) -> None:

@@ -79,12 +79,15 @@ def unseeded_splits(
     calls: CallGraph | None = None,
     entered: Sequence[str] = (),
     reached: Container[FunctionDefinition] | None = None,
+    *,
+    strict: bool = False,
 ) -> tuple[tuple[SourceFile, UnseededSplit], ...]:
     """Splits and shuffles of a program that have no seed common to all ranks: those that part the data first, then in
     the order of files and lines.
 
     A seed counts in all files unless the source shows that it is set later. ``calls``: of these files, where they are
     known already; ``entered``: what is started; ``reached``: functions that the launch comes to, where that is known.
+    ``strict``: only a seed counts that is known to be set before.
     Supporting evidence only: what libraries do is not known.
     """
     files = tuple(files)
@@ -99,7 +102,7 @@ def unseeded_splits(
         drawn = [(one, draw) for one, draw in drawn if not draw.call.endswith("DataLoader")]
     seeds = list(_seeds(calls, live)) if drawn else []
     order = ExecutionOrder(calls if seeds else CallGraph(()), entered)
-    judged = ((one.file.path, _judged(draw, one, seeds, order)) for one, draw in drawn)
+    judged = ((one.file.path, _judged(draw, one, seeds, order, strict=strict)) for one, draw in drawn)
     found = {(path, split) for path, split in judged if split is not None}
     at = {file.path: number for number, file in enumerate(files)}
     ranked = sorted(found, key=lambda one: (not one[1].splits, at[one[0]], one[1].line, one[1].call))
@@ -124,9 +127,11 @@ def _shares_order(call: ast.Call, calls: CallGraph, here: FunctionDefinition) ->
 
 
 def _judged(
-    draw: RandomDraw, here: FunctionDefinition, seeds: Sequence[_Seed], order: ExecutionOrder
+    draw: RandomDraw, here: FunctionDefinition, seeds: Sequence[_Seed], order: ExecutionOrder, *, strict: bool
 ) -> UnseededSplit | None:
-    early = [seed for seed in seeds if order.runs_before(seed.call, draw.node) is not False]
+    early = [
+        seed for seed in seeds if order.runs_before(seed.call, draw.node) not in ((False, None) if strict else (False,))
+    ]
     own = [seed for seed in early if not draw.generator or draw.generator in seed.generators]
     why = _why(draw, here, own)
     if not why:

@@ -53,7 +53,7 @@ def inner_functions(scope: Scope) -> Sequence[ast.FunctionDef | ast.AsyncFunctio
 
 
 @lru_cache(maxsize=65536)
-def _assigned_in(scope: ast.AST) -> Mapping[str, Sequence[ast.expr | None]]:
+def all_assigned(scope: ast.AST) -> Mapping[str, Sequence[ast.expr | None]]:
     """Values that ``scope`` gives to names, also to ``self.x``; a container and its members count as one."""
     found: dict[str, list[ast.expr | None]] = {}
     for node in own_nodes(scope):
@@ -117,7 +117,7 @@ def _member(target: ast.expr, over: ast.expr) -> ast.expr | None:
 
 def assigned_values(scope: ast.AST, name: str) -> Sequence[ast.expr | None]:
     """Values that a scope gives to ``name``."""
-    return _assigned_in(scope).get(name, ())
+    return all_assigned(scope).get(name, ())
 
 
 def find_annotation(scope: ast.AST, name: str) -> ast.expr | None:

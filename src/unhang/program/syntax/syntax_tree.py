@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from itertools import accumulate
+from typing import Any, TypeAlias
 
 from unhang.evidence.items import SourceFile
 
@@ -168,18 +169,23 @@ def looped_over(node: ast.expr) -> ast.expr:
     return node
 
 
-def blanked(text: str, blocks_gone: Iterable[tuple[list[ast.stmt], bool]]) -> str | None:
-    """``text`` with these statements blank and every other line where it was; None where that is no Python.
-
-    Each block comes with whether something must stand in its place, because it is all of its block.
-    """
-    lines = text.encode("utf-8", "surrogatepass").split(b"\n")
-    for gone, whole in blocks_gone:
-        start, end = first_line(gone[0]) - 1, last_line(gone[-1])
-        before = lines[start][: gone[0].col_offset]
-        lines[start:end] = [before + (b"pass" if whole else b""), *[b""] * (end - start - 1)]
-    left = b"\n".join(lines).decode("utf-8", "surrogatepass")
-    return None if isinstance(parse_file(left), str) else left
+def replaced(text: str, edits: Iterable[tuple[ast.AST, str]]) -> str:
+    """``text`` with other words instead of these nodes, of a function instead of its body; every other line stays
+    where it was. What lies inside of a node that is replaced goes with it."""
+    data = text.encode("utf-8", "surrogatepass")
+    lines = [0, *accumulate(map(len, data.splitlines(keepends=True)))]
+    spans: list[tuple[int, int, str]] = []
+    for node, words in edits:
+        first: Any = node.body[0] if isinstance(node, Function) else node
+        last: Any = node
+        line = first_line(first) if isinstance(first, ast.stmt) else first.lineno
+        spans.append((lines[line - 1] + first.col_offset, lines[last.end_lineno - 1] + last.end_col_offset, words))
+    parts, at = [], 0
+    for start, end, words in sorted(spans):
+        if start >= at:
+            parts += [data[at:start], words.encode("utf-8", "surrogatepass"), b"\n" * data.count(b"\n", start, end)]
+            at = end
+    return b"".join((*parts, data[at:])).decode("utf-8", "surrogatepass")
 
 
 def names_in(node: ast.AST) -> set[str]:

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from unhang.evidence.items import SourceFile
 from unhang.knowledge.collectives import source_names
-from unhang.program.syntax.syntax_tree import Function, ParsedFile, blanked, call_name, first_line, parsed_files
+from unhang.program.syntax.syntax_tree import Function, ParsedFile, call_name, parsed_files, replaced
 
 _CALLS_ANYTHING = {"eval", "exec", "globals", "__import__", "getmembers"}
 _READS = (
@@ -63,7 +63,7 @@ def _unreached(programs: Sequence[ParsedFile], whole: Sequence[ParsedFile], modu
                 of_name.setdefault(node.name, []).append(node)
                 if node in kept:
                     continue
-                if node.name in named or _is_registered(node) or _is_special(node.name):
+                if node.name in named or is_registered(node) or _is_special(node.name):
                     kept.add(node)
                     waiting.append(node)
                 continue
@@ -118,7 +118,8 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _is_registered(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def is_registered(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a decorator may hand the function to something that calls it."""
     names = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
     return any(getattr(one, "attr", getattr(one, "id", "")) not in source_names("plain_decorator") for one in names)
 
@@ -165,16 +166,5 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 
 def _without(file: SourceFile, program: ParsedFile, unreached: set[ast.AST]) -> SourceFile:
-    mine = [scope for scope in program.owners if scope in unreached]
-    if not mine:
-        return file
-    lines = file.text.encode("utf-8", "surrogatepass").split(b"\n")
-    gone: list[tuple[list[ast.stmt], bool]] = []
-    for scope in mine:
-        if isinstance(scope, Function) and not any(outer in unreached for outer in program.owners[scope]):
-            first = scope.body[0]
-            alone = not lines[first_line(first) - 1][: first.col_offset].strip()
-            if alone and first_line(first) != scope.lineno:  # not ``def f(): pass`` on one line
-                gone.append((scope.body, True))
-    left = blanked(file.text, gone)
-    return file if left is None else SourceFile(file.source, file.path, left)
+    gone = [one for one, around in program.owners.items() if one in unreached and unreached.isdisjoint(around)]
+    return SourceFile(file.source, file.path, replaced(file.text, ((one, "pass") for one in gone))) if gone else file

@@ -76,3 +76,18 @@ def test_cards_by_number_are_answered_with_what_tries_them(monkeypatch: pytest.M
     commands = " ".join(str(remedy.change) for remedy in found.remedies)
     assert "unhang bisect" in commands
     assert "unhang check --only probe" in commands
+
+
+def test_a_split_that_the_launch_may_run_is_not_called_seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make = "def load(name):\n    return getattr(rows, name)()\n"
+    (tmp_path / "t.py").write_text(f"import sys, torch, rows\nimport torch.distributed as dist\n{make}load(input())\n")
+    rows = "class Rows:\n    def setup(self):\n        self.parts = random_split(self.data, [8, 2]{seed})\n"
+
+    (tmp_path / "rows.py").write_text("from torch.utils.data import random_split\n" + rows.format(seed=""))
+    verdict = ask("torchrun t.py")
+    assert ["random_split (rows.py:4)" in str(gap.what) for gap in verdict.not_checked] == [True]
+    assert not any("seed" in str(one.what) for one in verdict.checked)
+
+    (tmp_path / "rows.py").write_text("from torch.utils.data import random_split\n" + rows.format(seed=", generator=g"))
+    assert not any("split" in str(gap.what) for gap in ask("torchrun t.py").not_checked)

@@ -34,10 +34,11 @@ from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseed
 from unhang.program.settings.job_values import job_values
 from unhang.program.syntax.definitions import SourceLine
 from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, own_nodes, parse_file
-from unhang.sentences import Text
+from unhang.sentences import Text, first_names
 
 ROWS = RiskRows("program_work")
 _OURS = "unhang"
+MAX_NAMED = 3
 SHORT_S = 600.0
 """A limit below torch's own for NCCL was chosen by somebody, and not for a tokenisation."""
 _BASES = ("job.dump_folder", "dump_folder")
@@ -90,7 +91,14 @@ def program_split(here: NodeInspection) -> Iterator[Answer]:
             yield ROWS.risk("no-seed", values, **parts)
         else:
             yield ROWS.risk("seeded-with-rank" if split.settled else "seeded-elsewhere", values, **parts)
-    if not found:
+    known = {(source.path, split.line) for source, split in found}
+    may_run = None if paths is None else {*paths.launch, *(one for one in paths.flow.calls.defined if one.owner)}
+    strictly = unseeded_splits(program.files, calls, program.entered, may_run, strict=True)
+    left = [(file.path, one) for file, one in strictly if one.splits and (file.path, one.line) not in known]
+    if left:
+        splits = first_names([f"{one.call} ({path}:{one.line})" for path, one in left], MAX_NAMED)
+        yield ROWS.could_not("split", ROWS.words("seed-unseen"), "", splits=splits)
+    elif not found:
         yield ROWS.fine("splits")
 
 
