@@ -375,6 +375,7 @@ def test_what_a_heading_a_sentence_or_a_label_introduces_advises(text: str) -> N
         ("定期清理过期 checkpoint，防止磁盘写满。", "checkpoints"),
         ("If you test on a single node, adjust the number of processes.", "one-card-first"),
         ("Remember to turn off any debugging environment variables.", "environment variable"),
+        ("Set FOO_TRACE=1 to record all calls for inspection in the log files.", "read-logs"),
     ],
 )
 def test_a_clause_is_judged_by_its_own_words_only(sentence: str, key: str) -> None:

@@ -102,7 +102,9 @@ def advice_in(text: str, *, few_known: bool = False) -> tuple[tuple[Sentence, ..
 
 
 def _pieces(one: Sentence) -> Sequence[Advice]:
-    return [*_variables(one), *_releases(one), *_rows(one)] or list(_unknown(one))
+    variables = list(_variables(one))
+    set_here = [piece.key.casefold() for piece in variables if piece.value]
+    return [*variables, *_releases(one), *_rows(one, set_here)] or list(_unknown(one))
 
 
 def _variables(one: Sentence) -> Iterator[Advice]:
@@ -141,14 +143,14 @@ def _release() -> re.Pattern[str]:
     return re.compile(rf"{named}(?:\s*(?:to|到|至|->|→)\s*v?{number})?", re.IGNORECASE)
 
 
-def _rows(one: Sentence) -> Iterator[Advice]:
-    """One row a clause: of several that fit the one with the most words in it."""
+def _rows(one: Sentence, variables: Sequence[str]) -> Iterator[Advice]:
+    """One row a clause that sets none of ``variables``: of those that fit the one with the most words in it."""
     if _INTRODUCES.search(one.text) or not (advises(one) or (one.code and one.part not in OF_NO_ADVICE)):
         return
     spoken = one.text.casefold()
     for clause in [spoken] if one.code else clauses(spoken):
         fits = [(row, fit) for row in passed_on() for words in row.says if (fit := _fit(words, clause, code=one.code))]
-        if fits:
+        if fits and not any(name in clause for name in variables):
             row, (at, _) = max(fits, key=lambda fit: (fit[1][1], fit[0].judgement != "right"))
             yield _judged(Advice(one, row.id, "depends"), row, clause[:at])
 
