@@ -406,3 +406,20 @@ def test_a_cause_is_named_only_where_all_terms_agree(tmp_path: Path) -> None:
     head = json.loads(unhang("explain", "post.md", "--format", "json", folder=tmp_path).stdout)["pages"][0]
 
     assert [detail["label"] for detail in head["details"]] == ["Symptom"]
+
+
+def test_in_a_thread_each_speaker_starts_anew() -> None:
+    thread = """\
+Job hangs
+
+alice · description · 2025-02-21
+It hangs at the start.
+
+bob · comment · 2025-02-22
+Delete the stale lock file.
+
+carol commented on Mar 3
+Reboot the switch.
+"""
+
+    assert told_of(thread) == ["Delete the stale lock file.", "Reboot the switch."]

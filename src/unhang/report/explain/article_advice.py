@@ -29,7 +29,7 @@ _OF_A_LINE = r"""["']?\s*:\s+["']?([\w.,^-]+)["']?,?\s*(?:#.*)?$"""
 _SETTING = re.compile(rf"(?<![A-Za-z0-9_])([A-Z][A-Z0-9]*_[A-Z0-9_]+)(?:{_GIVEN}|{_SPOKEN}|{_OF_A_LINE})?")
 _SET_HERE = re.compile(
     r"""(?i)["']?[a-z][\w./]*["']?(?:\s*=\s*(?:true|false)\b|(?:=|\s*:\s+)(?:[\d.]+|true|false),?\s*(?:$|[#/])"""
-    r"""|=\S.*,\s*#\s)|export\s|(?:.*\s)?--?[a-z]"""
+    r"""|=\S.*,\s*#\s)|export\s|.*\w=(?:true|false)\b|(?:.*\s)?--?[a-z]"""
 )
 """A line of a program that sets a switch or a number, has a remark on an argument, or is a command with an option."""
 _CALLED = re.compile(r"""[\w.]*["']?\s*[=(:]""")

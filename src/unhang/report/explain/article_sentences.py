@@ -40,8 +40,11 @@ _OF_A_PROGRAM = re.compile(
 )
 _CODE = re.compile(
     r"(?:from [\w.]+ import|import \w|def |class |@[\w.]+(?:\(|$)|\w[\w.]*(?:\[[^\]]*\])? *= *\S|[\w.]+\(.*\)$"
-    r"|(?:if|for|with|else)\b.*:$)"
+    r"|(?:if|for|with|else)\b.*:$)",
+    re.ASCII,
 )
+_SPEAKER = re.compile(r"(?=.{1,60}$)(?:.*\scommented\b|.* · |\S+.*\d{4}-\d\d-\d\d$)")
+"""A line that says who speaks next."""
 _NAMED = re.compile(r"\w=\S|--\w|\w\(|\w_\w")
 """What an author sets or calls."""
 _LABEL = re.compile(r"([^:：=\s]{2,12}(?:\s?[\d一二三四五六七八九十]{1,2})?)(?<![前后])[:：]\s*(?=\S)")
@@ -84,8 +87,9 @@ def sentences(text: str) -> Iterator[Sentence]:
         below = "" if fenced else _part_below(told, mark[0] if mark is not None else "", headed=headed)
         below = "" if seen == 1 and below in OF_NO_ADVICE else below  # a title says what happened, not what follows
         depth = len(line.lstrip()) - len(line.lstrip().lstrip("#")) if headed else 0
-        if below or (headed and mark is None and (part != "advice" or depth <= held)):
-            part, held = below, depth
+        speaker = not fenced and _SPEAKER.match(told) is not None
+        if below or speaker or (headed and mark is None and (part != "advice" or depth <= held)):
+            part, held = "" if speaker else below, depth
         shown = next((of for use, of in _EXAMPLES.items() if len(told) <= _LONGEST_HEADING and says(use, line)), "")
         if below or headed or (shown and (fenced or told[-1] in _OPENS or len(told) < _MARK)):
             example = shown
@@ -94,7 +98,7 @@ def sentences(text: str) -> Iterator[Sentence]:
         acts = _acts().match(told.casefold()) is not None
         numbered = mark is not None and mark[0].strip() not in _BULLETS and not acts
         over_text = numbered and bool(after.strip()) and _LISTED.match(after.strip()) is None
-        heads = below and mark is None and (headed or told[-1] in _OPENS or not acts)
+        heads = speaker or (below and mark is None and (headed or told[-1] in _OPENS or not acts))
         heads = heads or (told[-1] not in _CLOSES and (over_text or (seen == 1 and len(text) > _SHORT)))
         given = given if fenced or mark is not None else ""
         at_hand = given if given and part != "failed" else part
@@ -106,7 +110,9 @@ def sentences(text: str) -> Iterator[Sentence]:
         for one in filter(None, map(str.strip, [told] if code else _END.split(told))):
             yield (said := Sentence(number, one, of, listed, quoted, code))
             if one[-1] in _OPENS and not code:
-                given = "advice" if advises(said) else "described" if says("because", one) else given
+                given = (
+                    "advice" if advises(said) or says("urges", one) else "described" if says("because", one) else given
+                )
 
 
 def _without_tags(text: str) -> str:
