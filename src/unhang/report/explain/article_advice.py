@@ -18,26 +18,21 @@ from unhang.sentences import say
 
 Worth = Literal["right", "already", "depends", "no-effect", "costs", "harmful", "unknown"]
 """``already``: it is so here. ``unknown``: it reads as advice, and nothing is known of it."""
-FEWEST, QUOTED_SHARE = 2, 0.6
-"""Pieces of advice that make a text an article, and the share of its sentences that programs may have written."""
-_BEFORE, _FEWEST_LETTERS, _LONGEST = 14, 4, 260
-"""Letters: from a ``not`` to them, of a sentence that may advise."""
+FEWEST, QUOTED_SHARE = 2, 0.6  # pieces of advice that make an article, and its sentences that programs may have written
+_BEFORE, _FEWEST_LETTERS, _LONGEST = 14, 4, 260  # letters: from a `not` to them, of a sentence that may advise
 _GIVEN = r"""["'`\])]*\s*(?:=|,\s*["']|\s+value:)\s*["'`]*([^\s"'`，,。;；)（(|\u3400-\u9fff]+)"""
 _SPOKEN = r"""\s*(?:to|\||设为|设置为|设置成|设成|调整为|改为|为)\s*["'`]*(\d[\w.]*|[A-Z]{2,}\b)"""
-_OF_A_LINE = r"""["']?\s*:\s+["']?([\w.,^-]+)["']?,?\s*(?:#.*)?$"""
-"""Of a settings file: ``NAME: value`` and nothing else."""
+_OF_A_LINE = r"""["']?\s*:\s+["']?([\w.,^-]+)["']?,?\s*(?:#.*)?$"""  # of a settings file: nothing else beside it
 _SETTING = re.compile(rf"(?<![A-Za-z0-9_])([A-Z][A-Z0-9]*_[A-Z0-9_]+)(?:{_GIVEN}|{_SPOKEN}|{_OF_A_LINE})?")
 _SET_HERE = re.compile(
     r"""(?i)["']?[a-z][\w./]*["']?(?:\s*=\s*(?:true|false)\b|(?:=|\s*:\s+)(?:[\d.]+|true|false),?\s*(?:$|[#/])"""
     r"""|=\S.*,\s*#\s)|export\s|.*\w=(?:true|false)\b|(?:.*\s)?--?[a-z]"""
-)
-"""A line of a program that sets a switch or a number, has a remark on an argument, or is a command with an option."""
+)  # a line of a program that sets a switch or number, has a remark on an argument, or is a command with an option
 _CALLED = re.compile(r"""[\w.]*["']?\s*[=(:]""")
 _OF_A_RELEASE = say("It helps only where a known defect of the release in use fits what happens here.")
 _INTRODUCES = re.compile(
     r"(?i)(?:following|below|以下|如下|下面|示例).{0,99}[:：]$|^.{0,9}[:：]$|^!\[|^(?:.{0,12}[:：]\s*)?https?://\S+$"
-)
-"""A sentence that says only what is listed below it or where to read on."""
+)  # says only what is listed below it, or where to read on
 _CLAUSE = re.compile(r"[,，、:：;()（）]")
 
 
@@ -81,10 +76,8 @@ def passed_on() -> tuple[PassedOn, ...]:
 
 
 def advice_in(text: str, *, few_known: bool = False) -> tuple[tuple[Sentence, ...], tuple[Advice, ...]]:
-    """The author's own sentences, and each piece of advice once, in order; none for a log or a question.
-
-    ``few_known``: advice of which nothing is known makes an article as well.
-    """
+    """The author's own sentences, and each piece of advice once, in order; none for a log or a question. With
+    ``few_known`` advice of which nothing is known makes an article as well."""
     told = tuple(sentences(text))
     own = tuple(one for one in told if not one.quoted)
     found: dict[tuple[str, bool, str], Advice] = {}
@@ -178,7 +171,7 @@ def _fit(words: str, clause: str, *, code: bool) -> tuple[int, int] | None:
 
 @cache
 def _finders(words: str) -> tuple[re.Pattern[str], ...]:
-    return tuple(finder(group.split("|")) for group in words.split(" & "))
+    return tuple(finder(tuple(group.split("|"))) for group in words.split(" & "))
 
 
 def _unknown(one: Sentence) -> Iterator[Advice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -17,17 +17,14 @@ _UNSEEN = re.compile(r"<(script|style|head|nav|svg|footer)\b.*?(?:</\1>|\Z)", re
 _TAG = re.compile(r"<(/?[a-zA-Z!]\w*)[^<>]*>")
 _BREAKS = {**{f"h{level}": f"\n{'#' * level} " for level in range(1, 7)}, "li": "\n- ", "td": " | ", "th": " | "}
 _BREAKS |= dict.fromkeys(("p", "div", "br", "tr", "ul", "ol", "section", "blockquote"), "\n")
-_BREAKS |= {f"/{name}": "\n" for name in _BREAKS} | dict.fromkeys(("pre", "/pre"), "\n```\n")
-"""What a reader sees where a tag of a saved page stands."""
+_BREAKS |= {f"/{name}": "\n" for name in _BREAKS} | dict.fromkeys(("pre", "/pre"), "\n```\n")  # what a reader sees
 _FENCE = ("```", "~~~")
 _END = re.compile(r"(?<=[。！？；;])|(?<=[.!?])\s+(?=[^a-z\s])")
 _COMMA = re.compile(r"，|,(?=[^\s\d])")
 _EXAMPLES = {"proper": "advice", "wrong": "failed"}
 """Parts of a short line with such words; of the example below it too, until a heading or the end of the code."""
-_CLOSES, _OPENS = "。.!！;；:：…", (":", "：")
-"""Ends of lines that are no title, and of those that something follows."""
-_SHORT, _MARK = 200, 3
-"""Letters of a text that has no title, and of a line that is only a mark."""
+_CLOSES, _OPENS = "。.!！;；:：…", (":", "：")  # ends of lines that are no title, and of those that something follows
+_SHORT, _MARK = 200, 3  # letters of a text that has no title, and of a line that is only a mark
 _BULLETS = tuple("-*•·+–—|●▪◦■○▶►→👉")
 _LISTED = re.compile(
     r"(?:[-*•·+–—|●▪◦■○▶►→👉](?!-)|[(（]?\d{1,2}(?:[)、．）]|\ufe0f?\u20e3|\.(?!\d))|[一二三四五六七八九十]+、|[①-⑳])\s*"
@@ -43,16 +40,13 @@ _CODE = re.compile(
     r"|(?:if|for|with|else)\b.*:$)",
     re.ASCII,
 )
-_SPEAKER = re.compile(r"(?=.{1,60}$)(?:.*\scommented\b|.* · |\S+.*\d{4}-\d\d-\d\d$)")
-"""A line that says who speaks next."""
-_NAMED = re.compile(r"\w=\S|--\w|\w\(|\w_\w")
-"""What an author sets or calls."""
+_SPEAKER = re.compile(r"(?=.{1,60}$)(?:.*\scommented\b|.* · |\S+.*\d{4}-\d\d-\d\d$)")  # who speaks next
+_NAMED = re.compile(r"\w=\S|--\w|\w\(|\w_\w")  # what an author sets or calls
 _LABEL = re.compile(r"([^:：=\s]{2,12}(?:\s?[\d一二三四五六七八九十]{1,2})?)(?<![前后])[:：]\s*(?=\S)")
 """What a line begins with that says what it is: ``Fix: …``, ``方法一：…``."""
 _LONGEST_HEADING, _LONGEST_BARE, _WRAPPED = 40, 5, 60
 """Letters of a heading, words of one without a mark, and letters of a line that may go on in the next."""
-OF_NO_ADVICE = ("causes", "described")
-"""Parts of an article that say why it happened, and what."""
+OF_NO_ADVICE = ("causes", "described")  # parts of an article that say why it happened, and what
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +65,13 @@ class Sentence:
 def sentences(text: str) -> Iterator[Sentence]:
     """The sentences of ``text`` in order."""
     part = example = ""
-    held = 0  # the depth of the heading of `part`
-    seen, fenced, quoted, given = 0, False, False, ""
+    seen, held, fenced, quoted, given = 0, 0, False, False, ""  # `held`: the depth of the heading of `part`
     lines = _whole_lines(_without_tags(text[: 4 * MAX_CHARS])[:MAX_CHARS])
     for (number, line), (_, after) in pairwise([*lines, (0, "")]):
-        if line.lstrip().startswith(_FENCE):
+        if fence := line.lstrip().startswith(_FENCE):
             fenced, example = not fenced, "" if fenced else example
         bare = _MARKS.sub("", _LINK.sub(r"\1", line.strip())).strip()
-        if not bare or line.lstrip().startswith(_FENCE):
+        if not bare or fence:
             continue
         seen += 1
         mark = _LISTED.match(bare)
@@ -91,28 +84,24 @@ def sentences(text: str) -> Iterator[Sentence]:
         if below or speaker or (headed and mark is None and (part != "advice" or depth <= held)):
             part, held = "" if speaker else below, depth
         shown = next((of for use, of in _EXAMPLES.items() if len(told) <= _LONGEST_HEADING and says(use, line)), "")
-        if below or headed or (shown and (fenced or told[-1] in _OPENS or len(told) < _MARK)):
-            example = shown
-        named = None if fenced else _LABEL.match(told)
-        label = _part_of(named[1]) if named is not None else ""
+        opens = told[-1] in _OPENS
+        example = shown if below or headed or (shown and (fenced or opens or len(told) < _MARK)) else example
+        label = _part_of(named[1]) if (named := _LABEL.match(told)) is not None and not fenced else ""
         acts = _acts().match(told.casefold()) is not None
         numbered = mark is not None and mark[0].strip() not in _BULLETS and not acts
-        over_text = numbered and bool(after.strip()) and _LISTED.match(after.strip()) is None
-        heads = speaker or (below and mark is None and (headed or told[-1] in _OPENS or not acts))
+        over_text = numbered and after.strip() and not _LISTED.match(after.strip())
+        heads = speaker or (below and mark is None and (headed or opens or not acts))
         heads = heads or (told[-1] not in _CLOSES and (over_text or (seen == 1 and len(text) > _SHORT)))
         given = given if fenced or mark is not None else ""
-        at_hand = given if given and part != "failed" else part
-        of = shown or example or label or ("described" if heads else at_hand)
+        of = shown or example or label or ("described" if heads else part if part == "failed" else given or part)
         code = fenced or _CODE.match(told) is not None
-        cell = bare.startswith("|") and _NAMED.search(told) is None
-        listed = bool(label) or (mark is not None and not headed and not cell)
+        listed = bool(label) or (mark is not None and not headed and (bare[0] != "|" or bool(_NAMED.search(told))))
         quoted = _OF_A_PROGRAM.match(told) is not None or (quoted and line[0].isspace())
         for one in filter(None, map(str.strip, [told] if code else _END.split(told))):
             yield (said := Sentence(number, one, of, listed, quoted, code))
             if one[-1] in _OPENS and not code:
-                given = (
-                    "advice" if advises(said) or says("urges", one) else "described" if says("because", one) else given
-                )
+                why = "described" if says("because", one) else given
+                given = "advice" if advises(said) or says("urges", one) else why
 
 
 def _without_tags(text: str) -> str:
@@ -148,7 +137,9 @@ def _part_below(told: str, mark: str, *, headed: bool) -> str:
 def _part_of(heading: str) -> str:
     """The part of the longest word in ``heading``; one that says what to do is of no cause."""
     parts = ("failed", "advice") if says("verbs", heading) else ("failed", "advice", *OF_NO_ADVICE)
-    held = [(len(match[0]), part) for part in parts for match in _words_for(part).finditer(heading.casefold())]
+    held = [
+        (len(match[0]), part) for part in parts for match in finder(asking_words()[part]).finditer(heading.casefold())
+    ]
     return max(held, key=lambda one: one[0], default=(0, ""))[1]
 
 
@@ -174,7 +165,7 @@ def clauses(spoken: str) -> list[str]:
 
 def says(use: str, text: str) -> bool:
     """Whether ``text`` has a word of ``asking.toml`` for ``use`` (``advice``, ``against``, ``because``, ``verbs``)."""
-    return _words_for(use).search(text.casefold()) is not None
+    return finder(asking_words()[use]).search(text.casefold()) is not None
 
 
 @cache
@@ -194,16 +185,7 @@ def _acts() -> re.Pattern[str]:
 
 
 @cache
-def _words_for(use: str) -> re.Pattern[str]:
-    return finder(asking_words()[use])
-
-
-def finder(words: Iterable[str]) -> re.Pattern[str]:
+def finder(words: tuple[str, ...]) -> re.Pattern[str]:
     """Finds one of ``words`` in small letters: a Latin one where a word begins with it, a Chinese one anywhere."""
-    by_length = sorted(words, key=len, reverse=True)
-    return re.compile(
-        "|".join(
-            (r"(?<![a-z0-9_])" if word[0].isascii() and word[0].isalnum() else "") + re.escape(word)
-            for word in by_length
-        )
-    )
+    starts = {word: "(?<![a-z0-9_])" if word[0].isascii() and word[0].isalnum() else "" for word in words}
+    return re.compile("|".join(starts[word] + re.escape(word) for word in sorted(words, key=len, reverse=True)))
