@@ -63,6 +63,27 @@ def test_a_check_that_breaks_costs_only_itself() -> None:
     )  # our own failure is no health
 
 
+@pytest.mark.parametrize(("name", "together"), [("devices", True), ("storage", False)])
+def test_checks_that_wait_are_begun_first_and_one_that_measures_is_alone(name: str, *, together: bool) -> None:
+    begun = threading.Event()
+    met: list[bool] = []
+
+    def reads(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
+        met.append(begun.wait(10 if together else 0.2))
+        yield from ()
+
+    def asks(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
+        begun.set()
+        yield SharedMemory, SHM
+
+    checks = [Inspection("limits", 20, reads), Inspection(name, 20, asks)]
+    situation, gaps = inspect_node(Machine(), PlannedJob(), checks)
+
+    assert met == [together]
+    assert situation.found(SharedMemory) == SHM.found
+    assert gaps == ()
+
+
 def test_a_command_is_killed_with_its_children_at_its_limit() -> None:
     result = Machine().command(["sh", "-c", "sleep 600 & sleep 600"], limit_s=0.3)
 

@@ -72,6 +72,10 @@ ALL_INSPECTIONS: tuple[Inspection, ...] = tuple(
 )
 
 
+_WAITING = (collect_devices.NAME, collect_topology.NAME, collect_network.NAME)
+"""They mostly wait for commands and are begun first. Storage is not among them: beside other work it measures that."""
+
+
 def inspect_node(
     machine: Machine, plan: PlannedJob, checks: Sequence[Inspection], tell: Callable[[str], None] = lambda _: None
 ) -> tuple[NodeInspection, tuple[NotChecked, ...]]:
@@ -83,10 +87,13 @@ def inspect_node(
     results: dict[type, InspectionResult[Any]] = {}
     gaps: list[NotChecked] = []
     machine, plan = _followed(machine, plan, gaps)
-    for check in _with_needed(checks):
+    checks = _with_needed(checks)
+    begun = {check.name: _asked(check, machine, plan) for check in checks if check.name in _WAITING}
+    for check in checks:
         tell(check.name)
-        found, gap = _inspect(check, machine, plan)
-        results.update(found)
+        work, found = begun.get(check.name) or _asked(check, machine, plan)
+        gap = work.gap(check.limit_s)
+        results.update(found.copy())
         if gap is not None:
             gaps.append(gap)
     return NodeInspection(machine.node, results=results), tuple(gaps)
@@ -107,9 +114,8 @@ def _join(thread: threading.Thread, limit_s: float) -> None:
 def _followed(machine: Machine, plan: PlannedJob, gaps: list[NotChecked]) -> tuple[Machine, PlannedJob]:
     """The job's machine and command; those that are given, and why, where following failed."""
     found: list[tuple[Machine, PlannedJob]] = []
-    gap = _run_within_limit(
-        configuration_files.NAME, FOLLOW_LIMIT_S, lambda: found.append(_for_job(*follow_command(machine, plan)))
-    )
+    work = _Work(configuration_files.NAME, lambda: found.append(_for_job(*follow_command(machine, plan))))
+    gap = work.gap(FOLLOW_LIMIT_S)
     gaps += [] if gap is None else [gap]
     return found[0] if found else (machine, plan)
 
@@ -127,37 +133,35 @@ def _for_job(machine: Machine, plan: PlannedJob) -> tuple[Machine, PlannedJob]:
     return machine, plan
 
 
-def _inspect(
-    check: Inspection, machine: Machine, plan: PlannedJob
-) -> tuple[dict[type, InspectionResult[Any]], NotChecked | None]:
-    found: dict[type, InspectionResult[Any]] = {}
+class _Work:
+    """``work`` of the check ``name``, in a thread of its own, which may be left behind."""
 
-    def work() -> None:
-        for kind, result in check.collect(machine, plan):
-            found[kind] = result  # noqa: PERF403 - what was found before a cut-off or a mistake is kept
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        self.name, self.work = name, work
+        self.trouble: list[Exception] = []
+        self.thread = threading.Thread(target=self._guarded, name=f"unhang-check-{name}", daemon=True)
+        self.thread.start()
 
-    gap = _run_within_limit(check.name, check.limit_s, work)
-    return dict(found), gap
-
-
-def _run_within_limit(name: str, limit_s: float, work: Callable[[], None]) -> NotChecked | None:
-    """What is left open where ``work`` does not come back in time, or fails."""
-    trouble: list[Exception] = []
-
-    def guarded() -> None:
+    def _guarded(self) -> None:
         try:
-            work()
+            self.work()
         except Exception as error:  # noqa: BLE001 - one broken question must not cost the others
-            trouble.append(error)
+            self.trouble.append(error)
 
-    thread = threading.Thread(target=guarded, name=f"unhang-check-{name}", daemon=True)
-    thread.start()
-    _join(thread, limit_s)
-    what = say("The rest of the check {check}", check=name)
-    if thread.is_alive():
-        because = say("no answer within {seconds:.0f} s", seconds=limit_s)
-        return NotChecked(what, because, f"unhang check --only {name}", check=name)
-    if trouble:
-        gap = NotChecked.after(trouble[0], what)
-        return replace(gap, how=f"unhang check --only {name} --debug", check=name)
-    return None
+    def gap(self, limit_s: float) -> NotChecked | None:
+        """What is left open where the work does not come back within ``limit_s`` from now, or fails."""
+        _join(self.thread, limit_s)
+        what = say("The rest of the check {check}", check=self.name)
+        if self.thread.is_alive():
+            because = say("no answer within {seconds:.0f} s", seconds=limit_s)
+            return NotChecked(what, because, f"unhang check --only {self.name}", check=self.name)
+        if self.trouble:
+            gap = NotChecked.after(self.trouble[0], what)
+            return replace(gap, how=f"unhang check --only {self.name} --debug", check=self.name)
+        return None
+
+
+def _asked(check: Inspection, machine: Machine, plan: PlannedJob) -> tuple[_Work, dict[type, InspectionResult[Any]]]:
+    """``check`` at work, and what it has found so far: what came before a cut-off or a mistake is kept."""
+    found: dict[type, InspectionResult[Any]] = {}
+    return _Work(check.name, lambda: found.update(check.collect(machine, plan))), found

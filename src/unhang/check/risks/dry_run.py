@@ -44,6 +44,8 @@ def same_start(here: NodeInspection) -> Iterator[Answer]:
 def same_data(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """Each data loader that was read on several ranks: who has fewer batches leaves the loop, the others wait."""
     starts = starts_of(situations)
+    if not any(start.loaders for start in starts):
+        return
     splits = [one for one in _splits(situations) if not one[1].call.endswith("DataLoader")]  # shuffled, not cut
     splits = [one for one in splits if one[1].splits] or splits
     for key in dict.fromkeys(_key(loader) for start in starts for loader in start.loaders):

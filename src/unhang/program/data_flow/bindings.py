@@ -24,7 +24,7 @@ from unhang.program.data_flow.value_origins import (
     either_value,
 )
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name, parameters_of
+from unhang.program.syntax.syntax_tree import call_name, parameters_of, walk
 
 _ONE_HOLDS = {"reduce", "scatter", "gather_object", "scatter_object_list", "reduce_scatter", "reduce_scatter_tensor"}
 
@@ -56,7 +56,7 @@ class NameBindings:
 
     def filled_in_order(self, loop: ast.For | ast.AsyncFor | ast.While) -> None:
         """What is filled in a loop over a set has its order."""
-        for node in (inner for part in loop.body for inner in ast.walk(part)):
+        for node in (inner for part in loop.body for inner in walk(part)):
             filled = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
                 filled = node.targets[0].value

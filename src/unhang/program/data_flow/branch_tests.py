@@ -22,7 +22,7 @@ from unhang.program.data_flow.function_steps import (
 from unhang.program.data_flow.models import is_optional_input
 from unhang.program.data_flow.rank_names import rank_zero_key
 from unhang.program.data_flow.value_origins import GROUP_RANK, LOOP, NO_ORIGINS, RANK_ORIGINS, ValueOrigin
-from unhang.program.syntax.syntax_tree import call_name, expression_text, names_in
+from unhang.program.syntax.syntax_tree import call_name, expression_text, names_in, walk
 
 _FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
 _SAME = {ast.Eq: "==", ast.In: "in", ast.Is: "is"}
@@ -122,7 +122,7 @@ def _path_of(call: ast.Call) -> ast.expr:
 def _setting_of(node: ast.expr) -> str:
     """Nothing is called or counted in the test: a setting may decide it once for all."""
     asking = source_names("structure_question") | {"getattr", "get", "len", "bool"}
-    if not all(call_name(inner) in asking for inner in ast.walk(node) if isinstance(inner, ast.Call)):
+    if not all(call_name(inner) in asking for inner in walk(node) if isinstance(inner, ast.Call)):
         return ""
     asked = isinstance(node, ast.Call) and call_name(node) == "hasattr"
     return "own" if asked or names_in(node) == {"self"} else "given"

@@ -12,7 +12,7 @@ from unhang.program.data_flow.models import WrappedModels, called_model_parts, h
 from unhang.program.data_flow.value_origins import ProgramKnowledge
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name, dotted, expression_text, last_name
+from unhang.program.syntax.syntax_tree import call_name, dotted, expression_text, last_name, walk
 
 _GROUPS = {"group", "process_group", "pg", "group_name"}
 _NO_LIBRARY = ("numpy", "threading", "multiprocessing", "asyncio", "tensorflow", "jax")
@@ -157,7 +157,7 @@ class CallClassifier:
 
 def _texts(node: ast.AST, here: FunctionDefinition, deep: int = 2) -> Iterable[str]:
     """The texts that stand in an expression, and in what its names were given in this function."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             yield inner.value
         elif isinstance(inner, ast.Name) and deep:

@@ -49,13 +49,14 @@ from unhang.program.data_flow.value_origins import (
     either_value,
 )
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name, dotted, expression_text, last_name
+from unhang.program.syntax.syntax_tree import call_name, children, dotted, expression_text, last_name, walk
 
 if sys.version_info >= (3, 11):
     _Try: TypeAlias = ast.Try | ast.TryStar
 else:
     _Try: TypeAlias = ast.Try
 
+_NO_STEPS = (ast.Name, ast.Constant, ast.Lambda, ast.stmt)
 _FILLS = {"update", "append", "extend", "add", "setdefault", "insert"}
 
 
@@ -136,7 +137,7 @@ class FunctionReader:
         return self._plain(node)
 
     def _plain(self, node: ast.stmt) -> list[Step]:
-        steps = [step for child in ast.iter_child_nodes(node) for step in self._expression(child)]
+        steps = [step for child in children(node) for step in self._expression(child)]
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             self._assign(node)
         elif isinstance(node, ast.Return):
@@ -302,7 +303,7 @@ class FunctionReader:
     # -- expressions
 
     def _expression(self, node: ast.AST) -> list[Step]:
-        if isinstance(node, ast.Lambda | ast.Constant | ast.Name | ast.stmt):
+        if isinstance(node, _NO_STEPS):
             return []
         if isinstance(node, ast.BoolOp):
             first = self._expression(node.values[0])
@@ -327,7 +328,7 @@ class FunctionReader:
             return steps
         if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
             return self._comprehension(node)
-        steps = [step for child in ast.iter_child_nodes(node) for step in self._expression(child)]
+        steps = [step for child in children(node) for step in self._expression(child)]
         if isinstance(node, ast.Call):
             steps += self._call(node)
         elif isinstance(node, ast.Attribute) and (read := self.what.attribute(node)):
@@ -392,5 +393,5 @@ def _catches_all(handler: ast.ExceptHandler) -> bool:
 
 def _is_polling_loop(node: ast.While) -> bool:
     """A loop that waits for something by sleeping."""
-    calls = (inner for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.Call))
+    calls = (inner for part in node.body for inner in walk(part) if isinstance(inner, ast.Call))
     return any(call_name(call) == "sleep" for call in calls)

@@ -12,7 +12,7 @@ from unhang.knowledge.collectives import model_wrappers, source_names
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
-from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted, own_nodes
+from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted, own_nodes, walk
 
 _LIBRARIES = {"accelerate", "deepspeed", "lightning", "pytorch_lightning"}
 _SAME = {"compile", "cast", "to", "cuda", "train", "eval", "requires_grad_"}
@@ -169,9 +169,7 @@ def _keys(node: ast.expr, here: FunctionDefinition, calls: CallGraph) -> Iterato
 def _names(scope: Scope) -> frozenset[str]:
     """Names that a scope gives a value, and its parameters."""
     stored = {n.id for n in own_nodes(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    arguments = (
-        {n.arg for n in ast.walk(scope.args) if isinstance(n, ast.arg)} if isinstance(scope, Function) else set()
-    )
+    arguments = {n.arg for n in walk(scope.args) if isinstance(n, ast.arg)} if isinstance(scope, Function) else set()
     return frozenset(stored | arguments)
 
 

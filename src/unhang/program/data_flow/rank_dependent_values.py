@@ -44,7 +44,7 @@ from unhang.program.data_flow.value_origins import (
 )
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name, dotted, last_name, looped_over
+from unhang.program.syntax.syntax_tree import call_name, children, dotted, last_name, looped_over, walk
 
 AnyComprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -111,7 +111,7 @@ class RankDependentValues:
 
     def inside(self, node: AnyComprehension) -> dict[str, ValueOrigin]:
         """What names hold in a comprehension."""
-        targets = ((one, target) for one in node.generators for target in ast.walk(one.target))
+        targets = ((one, target) for one in node.generators for target in walk(one.target))
         return self.names | {
             target.id: self.member(one.iter) for one, target in targets if isinstance(target, ast.Name)
         }
@@ -124,7 +124,7 @@ class RankDependentValues:
 
     def _made_of(self, node: ast.expr, over: frozenset[str]) -> ValueOrigin:
         kinds = NO_ORIGINS
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, ast.expr):
                 kinds |= self.of(child).kinds
         sifted = self._sifted(node)
@@ -325,7 +325,7 @@ def _last_owner(call: ast.Call) -> str:
 
 def differs_by_process(node: ast.expr, values: RankDependentValues, deep: int = _MAX_DEPTH) -> bool:
     """Whether ranks that are listed in ``node`` are made of the asking process's own number."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if not isinstance(inner, ast.Name | ast.Attribute | ast.Call):
             continue
         owner, _, name = dotted(inner.func if isinstance(inner, ast.Call) else inner).rpartition(".")

@@ -11,7 +11,7 @@ from typing import Any
 from unhang.program.imports.folder_listing import FolderListing
 from unhang.program.imports.module_finder import ModuleFinder
 from unhang.program.launch.launch import Configuration, Launch
-from unhang.program.syntax.syntax_tree import parse_file
+from unhang.program.syntax.syntax_tree import parse_file, walk
 
 _FILE = re.compile(r"[^\s:]+\.py(?=$|:)")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -100,7 +100,7 @@ def modules_started(texts: Mapping[str, str], words: Collection[str]) -> Iterato
         program = parse_file(text) if any(word in text for word in words) else ""
         if isinstance(program, str):
             continue
-        for node in ast.walk(program.tree):
+        for node in walk(program.tree):
             if isinstance(node, ast.Dict):
                 for key, value in zip(node.keys, node.values, strict=True):
                     told = value.value if isinstance(value, ast.Constant) else None

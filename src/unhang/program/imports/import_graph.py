@@ -19,7 +19,7 @@ from unhang.program.imports.launch_entry import LaunchEntry
 from unhang.program.imports.module_finder import FoundModule
 from unhang.program.settings.chosen_subcommand import live_text
 from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
-from unhang.program.syntax.syntax_tree import call_name, dotted, parse_file
+from unhang.program.syntax.syntax_tree import call_name, dotted, parse_file, walk
 
 MAX_FILES, MAX_CHARACTERS = 1500, 16_000_000
 _SAME = {"abspath", "realpath", "normpath", "expanduser", "str", "Path", "PurePath", "resolve", "absolute", "as_posix"}
@@ -186,7 +186,7 @@ def added_path_folders(tree: ast.Module, text: str, file: str, folder: str) -> I
         file: its absolute path, which ``__file__`` is.
         folder: the one the job runs in.
     """
-    for node in ast.walk(tree) if "sys.path" in text else ():
+    for node in walk(tree) if "sys.path" in text else ():
         if isinstance(node, ast.Call) and dotted(node.func) in ("sys.path.insert", "sys.path.append") and node.args:
             path = _PathValue(tree, file, folder).value(node.args[-1])
             if isinstance(path, str):
@@ -227,7 +227,7 @@ class _PathValue(Evaluation):
         return super().held(node)
 
     def _given(self, name: str) -> Any:
-        assigned = (node for node in ast.walk(self.tree) if isinstance(node, ast.Assign) and len(node.targets) == 1)
+        assigned = (node for node in walk(self.tree) if isinstance(node, ast.Assign) and len(node.targets) == 1)
         first = next((node.value for node in assigned if getattr(node.targets[0], "id", "") == name), None)
         return UNKNOWN if first is None else self.value(first)
 

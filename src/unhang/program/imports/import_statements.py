@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
-from unhang.program.syntax.syntax_tree import call_name, parse_file, statements
+from unhang.program.syntax.syntax_tree import call_name, parse_file, statements, walk
 
 _IMPORTERS = {"import_module", "__import__", "run_module"}
 _RUNNERS = {"run_path", "exec_module", "exec"}
@@ -62,10 +62,10 @@ def imports_of(tree: ast.Module, text: str) -> Iterator[ImportStatement]:
             instead = tuple(other for one in others or () for other in _named(one))
             yield from (replace(one, optional=others is None, instead=instead) for one in _named(node))
     if any(word in text for word in _IMPORTERS):
-        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and call_name(node) in _IMPORTERS)
+        calls = (node for node in walk(tree) if isinstance(node, ast.Call) and call_name(node) in _IMPORTERS)
         yield from (_called(call) for call in calls if call.args or call.keywords)
     if any(word in text for word in _RUNNERS):
-        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _runs(node))
+        calls = (node for node in walk(tree) if isinstance(node, ast.Call) and _runs(node))
         yield from (ImportStatement("", call.lineno, every=True) for call in calls)
     if any(word in text for word in _LAZY) and _is_lazy(tree):
         yield from (ImportStatement(text, line, 1, optional=True) for text, line in _table(tree))
@@ -124,7 +124,7 @@ def _literal_start(node: ast.expr) -> str:
 def _is_lazy(tree: ast.Module) -> bool:
     """A package whose names are imported when they are asked for."""
     return any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body) or any(
-        isinstance(node, ast.Call) and call_name(node) in _LAZY for node in ast.walk(tree)
+        isinstance(node, ast.Call) and call_name(node) in _LAZY for node in walk(tree)
     )
 
 
@@ -133,7 +133,7 @@ def _table(tree: ast.Module) -> Iterator[tuple[str, int]]:
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             continue
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 name = node.value.lstrip(".")
                 if name and all(part.isidentifier() for part in name.split(".")):
@@ -188,8 +188,8 @@ def _of_the_machine(test: ast.expr) -> bool:
 
 
 def _asks_for_a_module(test: ast.expr) -> bool:
-    return any(isinstance(node, ast.Call) and call_name(node) == "find_spec" for node in ast.walk(test))
+    return any(isinstance(node, ast.Call) and call_name(node) == "find_spec" for node in walk(test))
 
 
 def _names(node: ast.expr) -> set[str]:
-    return {getattr(inner, "id", getattr(inner, "attr", "")) for inner in ast.walk(node)}
+    return {getattr(inner, "id", getattr(inner, "attr", "")) for inner in walk(node)}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from unhang.program.imports.import_graph import ImportFollower
 from unhang.program.imports.import_statements import ImportStatement, imports_of
-from unhang.program.syntax.syntax_tree import dotted, own_nodes, parse_file
+from unhang.program.syntax.syntax_tree import dotted, own_nodes, parse_file, walk
 
 MAX_FILES, MAX_CHARACTERS, MAX_CALLS = 150, 6_000_000, 3
 
@@ -89,7 +89,7 @@ def reached_library_files(follower: ImportFollower) -> dict[str, str]:
 
 def _lazy_home(tree: ast.Module, name: str) -> str:
     """The submodule that a lazy package's table names for ``name``: ``{"trainer": ["Trainer"]}``."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(key.value, str) and _lists(value, name):

@@ -24,7 +24,7 @@ from packaging.version import InvalidVersion, Version
 
 from unhang.program.imports.folder_listing import FolderListing
 from unhang.program.syntax.assignments import assigned_values
-from unhang.program.syntax.syntax_tree import parse_file
+from unhang.program.syntax.syntax_tree import parse_file, walk
 
 MAX_FILES = 40
 Role = Literal["needed", "limit", "choice", "extra"]
@@ -190,14 +190,14 @@ def _of_setup(folders: FolderListing, path: str, text: str) -> Iterator[VersionP
     program = parse_file(text)
     if isinstance(program, str):
         raise ValueError(program)
-    nodes = list(ast.walk(program.tree))
+    nodes = list(walk(program.tree))
     given = [node.value for node in nodes if isinstance(node, ast.keyword) and node.arg == "install_requires"]
     texts = {id(one): one for value in given for one in _texts_in(value, program.tree)}
     needed = [pin for one in texts.values() if (pin := _pin(folders, path, str(one.value), one.lineno))]
     yield from needed
     names = {pin.package for pin in needed}
     pairs = (pair for node in nodes if isinstance(node, ast.Dict) for pair in zip(node.keys, node.values, strict=True))
-    extras = {id(inner): str(getattr(key, "value", "?")) for key, value in pairs for inner in ast.walk(value)}
+    extras = {id(inner): str(getattr(key, "value", "?")) for key, value in pairs for inner in walk(value)}
     for node in nodes:
         for one in node.elts if isinstance(node, ast.List | ast.Tuple) else ():
             if isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in texts:

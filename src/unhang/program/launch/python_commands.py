@@ -23,7 +23,7 @@ from unhang.program.launch.command_words import behind_python_options, launcher_
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.session import FollowSession, StartedCommand
 from unhang.program.launch.shell.state import ShellState
-from unhang.program.syntax.syntax_tree import dotted, last_name, parse_file
+from unhang.program.syntax.syntax_tree import dotted, last_name, parse_file, walk
 from unhang.sentences import say
 
 _NO_TRAINING = frozenset(("pip", "venv", "ensurepip", "json.tool", "http.server", "ray.scripts", "build", "compileall"))
@@ -168,7 +168,7 @@ def _in_setup_py(text: str) -> Iterator[str]:
 def _nodes(text: str) -> list[ast.AST]:
     """Every node of a source; none where it is no Python."""
     parsed = parse_file(text)
-    return [] if isinstance(parsed, str) else list(ast.walk(parsed.tree))
+    return [] if isinstance(parsed, str) else list(walk(parsed.tree))
 
 
 def _installed(session: FollowSession, state: ShellState, name: str) -> _EntryPoint | None:

@@ -41,7 +41,7 @@ from unhang.program.rank_dependence.rank_branches import rank_branch_at
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
-from unhang.program.syntax.syntax_tree import call_name, expression_text, own_nodes, parse_expression
+from unhang.program.syntax.syntax_tree import call_name, expression_text, own_nodes, parse_expression, walk
 
 _OTHER = "rank of a group"
 _ASKED = (RANK, LOCAL, _OTHER, "named rank", DATA, TIME, FILES, CHANCE)
@@ -332,12 +332,12 @@ def is_written_by_some_ranks(path: str, here: FunctionDefinition, calls: CallGra
     nowhere without one."""
     asked = parse_expression(path)
     names = frozenset(_names(asked, here) if asked is not None else ())
-    found = [_is_lone(one, node) for one in calls.defined for node in own_nodes(one.node) if _writes(node, one, names)]
+    found = [_is_lone(one, call) for one in calls.defined for call in one.calls if _writes(call, one, names)]
     return bool(names) and bool(found) and all(found)
 
 
-def _writes(node: ast.AST, here: FunctionDefinition, names: frozenset[str]) -> bool:
-    if not isinstance(node, ast.Call) or call_name(node) not in source_names("writes_file"):
+def _writes(node: ast.Call, here: FunctionDefinition, names: frozenset[str]) -> bool:
+    if call_name(node) not in source_names("writes_file"):
         return False
     given = [*node.args, *(word.value for word in node.keywords)]
     if call_name(node) == "open" and (len(given) < 2 or expression_text(given[1]) in _READS):
@@ -354,7 +354,7 @@ def _is_lone(one: FunctionDefinition, node: ast.AST) -> bool:
 
 def _names(node: ast.expr, here: FunctionDefinition, deep: int = 2) -> Iterator[str]:
     """What tells the file from others: the texts in its path, and constants of the program."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             last = inner.value.rpartition("/")[2]
             yield from [last] if "." in last.strip(".") else []

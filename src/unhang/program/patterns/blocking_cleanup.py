@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from unhang.program.paths.divergent_paths import ProgramPaths
 from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
-from unhang.program.syntax.syntax_tree import Function, call_name, dotted, own_nodes
+from unhang.program.syntax.syntax_tree import Function, call_name, dotted, own_nodes, walk
 
 _WAITS = "destroy_process_group"
 _ENDS_AT_ONCE = {"_exit", "abort", "_abort_process_group"}
@@ -45,7 +45,7 @@ def _run_late(
         if any(dotted(how) == "atexit.register" for how in node.decorator_list):
             yield node.lineno, "atexit", node.name
     elif isinstance(node, ast.Try) and not any(_ends_at_once(handler) for handler in node.handlers):
-        for call in (inner for part in node.finalbody for inner in ast.walk(part) if isinstance(inner, ast.Call)):
+        for call in (inner for part in node.finalbody for inner in walk(part) if isinstance(inner, ast.Call)):
             if _destroys_all(call) or waiting.intersection(ways.flow.calls.called(call, one)):
                 yield call.lineno, "finally", dotted(call.func)
                 return
@@ -60,7 +60,7 @@ def _destroys_all(call: ast.Call) -> bool:
 
 
 def _ends_at_once(node: ast.AST) -> bool:
-    return any(isinstance(inner, ast.Call) and call_name(inner) in _ENDS_AT_ONCE for inner in ast.walk(node))
+    return any(isinstance(inner, ast.Call) and call_name(inner) in _ENDS_AT_ONCE for inner in walk(node))
 
 
 def _takes_exceptions(one: FunctionDefinition) -> bool:

@@ -15,7 +15,7 @@ from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch
 from unhang.program.rank_dependence.rank_values import RankValues
 from unhang.program.rank_dependence.step_loops import step_loops
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition, SourceLine
-from unhang.program.syntax.syntax_tree import Loop, call_name, dotted, last_line, names_in, own_nodes
+from unhang.program.syntax.syntax_tree import Loop, call_name, dotted, last_line, names_in, own_nodes, walk
 
 DATA, LOG, SAVE = "data", "log", "save"
 _JUMPS = {"return", "raise", "continue", "break", "exit"}
@@ -219,7 +219,7 @@ def _is_conditional(one: FunctionDefinition, line: int, inside: Loop | None) -> 
 
 
 def _calls_in(loop: Loop) -> Iterator[ast.Call]:
-    return (node for part in loop.body for node in ast.walk(part) if isinstance(node, ast.Call))
+    return (node for part in loop.body for node in walk(part) if isinstance(node, ast.Call))
 
 
 def _calls_a_model(loop: ast.For | ast.AsyncFor) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from unhang.program.paths.divergent_paths import ProgramPaths
 from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
-from unhang.program.syntax.syntax_tree import call_name, dotted, names_in, own_nodes
+from unhang.program.syntax.syntax_tree import call_name, dotted, names_in, own_nodes, walk
 
 _LISTS = {"listdir", "walk", "scandir", "iglob", "glob", "rglob", "iterdir"}
 _ORDERS = {"sorted", "sort", "natsorted", "set", "frozenset", "argsort"}
@@ -58,7 +58,7 @@ def _used_here(one: FunctionDefinition, listed: ast.Call) -> SourceLine | None:
             return one.at(node.lineno, dotted(node.func))
         if isinstance(node, ast.Assign) and one.owner is not None and one.owner.name.lower().endswith("dataset"):
             kept = any(isinstance(target, ast.Attribute) for target in node.targets)
-            if kept and (held & names_in(node.value) or listed in ast.walk(node.value)):
+            if kept and (held & names_in(node.value) or listed in walk(node.value)):
                 return one.at(node.lineno, dotted(node.targets[0]))
     return None
 
@@ -76,7 +76,7 @@ def _used_by_callers(ways: ProgramPaths, one: FunctionDefinition) -> SourceLine 
         names = _assigned_from(caller, call)
         for node in own_nodes(caller.node):
             if isinstance(node, ast.Call) and _becomes_data(node) and node is not call:
-                inside = any(inner is call for given in node.args for inner in ast.walk(given))
+                inside = any(inner is call for given in node.args for inner in walk(given))
                 if inside or names & names_in(node):
                     return caller.at(node.lineno, dotted(node.func))
     return None
@@ -86,10 +86,10 @@ def _made_of(one: FunctionDefinition, listed: ast.Call) -> set[str]:
     """Names that hold the files: assigned from the call, or filled in a loop over it."""
     held: set[str] = set()
     for node in own_nodes(one.node):
-        if isinstance(node, ast.Assign) and any(inner is listed for inner in ast.walk(node.value)):
+        if isinstance(node, ast.Assign) and any(inner is listed for inner in walk(node.value)):
             held |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.For) and any(inner is listed for inner in ast.walk(node.iter)):
-            for inner in ast.walk(node):
+        elif isinstance(node, ast.For) and any(inner is listed for inner in walk(node.iter)):
+            for inner in walk(node):
                 if isinstance(inner, ast.Call) and call_name(inner) in ("append", "extend", "add"):
                     held.add(dotted(inner.func).partition(".")[0])
     for _ in range(2):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from unhang.knowledge.collectives import source_names
-from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, dotted, names_in, own_nodes
+from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, children, dotted, names_in, own_nodes, walk
 
 GENERATORS = ("python", "numpy", "torch")
 _ALIASES = {"np": "numpy", "wds": "webdataset", "pd": "pandas"}
@@ -114,7 +114,7 @@ def _parting_draws(nodes: Sequence[ast.AST]) -> set[ast.Call]:
     for name, value in bound * _MAX_LINKS:
         held.setdefault(name, {}).update(_carried(value, held))
     whole, tests = _parts(nodes)
-    compared = [one for test in tests for one in ast.walk(test) if isinstance(one, ast.Compare)]
+    compared = [one for test in tests for one in walk(test) if isinstance(one, ast.Compare)]
     found = {call for one in (*whole, *compared) for call in _carried(one, held)}
     return found | {call for one in tests for call, was_compared in _carried(one, held).items() if was_compared}
 
@@ -145,7 +145,7 @@ def _carried(node: ast.expr, held: Mapping[str, _Fed]) -> _Fed:
             fed[one] = compared
         elif (not name or name in source_names("keeps_drawn")) and not _computes(one):
             compared = compared or isinstance(one, ast.Compare)
-            waiting += ast.iter_child_nodes(one)
+            waiting += children(one)
     return fed
 
 
@@ -176,11 +176,11 @@ def _parts(nodes: Sequence[ast.AST]) -> tuple[list[ast.expr], list[ast.expr]]:
 
 def _tests_of_items(loop: ast.For) -> Iterator[ast.expr]:
     """``if random() < 0.9: kept.append(row)`` in a loop over rows: the tests that decide where a row goes."""
-    own = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    ends = {node: end for node in ast.walk(loop) if (end := _end_of_item(node, own))}
-    for node in ast.walk(loop) if {*ends.values()} - {"continue"} else ():
+    own = {node.id for node in walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    ends = {node: end for node in walk(loop) if (end := _end_of_item(node, own))}
+    for node in walk(loop) if {*ends.values()} - {"continue"} else ():
         if isinstance(node, ast.If):
-            sides = [[inner for one in side for inner in ast.walk(one)] for side in (node.body, node.orelse)]
+            sides = [[inner for one in side for inner in walk(one)] for side in (node.body, node.orelse)]
             ways = [{ends[inner] for inner in side if inner in ends} for side in sides]
             if ways[0] != ways[1]:
                 yield node.test

@@ -16,7 +16,9 @@ from unhang.program.syntax.syntax_tree import (
     Scope,
     blocks,
     call_name,
+    children,
     expression_text,
+    walk,
 )
 
 
@@ -75,7 +77,7 @@ def _owner(values: RankValues, level: NestingLevel, scopes: Sequence[Scope], *, 
 
 def _case(values: RankValues, case: ast.match_case, scopes: Sequence[Scope]) -> RankBranch | None:
     for scope in reversed(scopes):
-        for node in ast.walk(scope):
+        for node in walk(scope):
             if isinstance(node, ast.Match) and case in node.cases:
                 found = _branch(values, node.lineno, "match", node.subject, scopes)
                 guard = case.guard
@@ -174,9 +176,7 @@ def _comprehension(
 def _expressions(statement: ast.stmt, values: RankValues, scopes: Sequence[Scope]) -> Iterator[ast.AST]:
     """Expressions of the statement itself, not of the blocks inside it, nor what a function of the program is given:
     a rank that stands on the line stands in that function."""
-    waiting: list[ast.AST] = [
-        child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr | ast.withitem)
-    ]
+    waiting: list[ast.AST] = [child for child in children(statement) if isinstance(child, ast.expr | ast.withitem)]
     while waiting:
         node = waiting.pop()
         yield node
@@ -184,14 +184,14 @@ def _expressions(statement: ast.stmt, values: RankValues, scopes: Sequence[Scope
             continue
         waiting.extend(
             child
-            for child in ast.iter_child_nodes(node)
+            for child in children(node)
             if isinstance(child, ast.expr | ast.withitem | ast.keyword | ast.comprehension)
         )
 
 
 def _calls_at(parts: Sequence[ast.AST], line: int) -> bool:
     for part in parts:
-        for node in ast.walk(part):
+        for node in walk(part):
             if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
                 return True
     return False

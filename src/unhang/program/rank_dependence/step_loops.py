@@ -153,7 +153,7 @@ def functions_that_call(program: ParsedFile, wanted: Collection[str]) -> frozens
 def _names_of_data(program: ParsedFile) -> frozenset[str]:
     """Names that are given a data loader or a dataset anywhere in the file."""
     names: set[str] = set()
-    for node in ast.walk(program.tree):
+    for node in program.nodes:
         if (
             isinstance(node, ast.Assign)
             and isinstance(node.value, ast.Call)

@@ -168,7 +168,7 @@ def _why(draw: RandomDraw, here: FunctionDefinition, seeds: Sequence[_Seed]) -> 
 
 
 def _differs(value: ast.expr, here: FunctionDefinition) -> bool:
-    return bool(rank_values(here.program).value_depends(value, here.scopes))
+    return bool(names_in(value)) and bool(rank_values(here.program).value_depends(value, here.scopes))
 
 
 def _seeds(calls: CallGraph, live: Iterable[FunctionDefinition]) -> Iterator[_Seed]:

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
-from unhang.program.syntax.syntax_tree import parse_expression
+from unhang.program.syntax.syntax_tree import parse_expression, walk
 
 MAX_RANKS = 4096
 
@@ -19,7 +19,7 @@ def singled_out_ranks(test: str, world_size: int | None) -> frozenset[int]:
     tree = parse_expression(test)
     if tree is None:
         return frozenset()
-    leaves = [node for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.Name | ast.Attribute | ast.Call)]
+    leaves = [node for node in walk(tree) if isinstance(node, ast.Compare | ast.Name | ast.Attribute | ast.Call)]
     classes: dict[tuple[object, ...], list[int]] = {}
     for rank in range(world_size):
         answers = tuple(v if isinstance(v := _ForRank(rank, world_size).value(leaf), bool) else None for leaf in leaves)

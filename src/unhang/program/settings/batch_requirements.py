@@ -12,7 +12,7 @@ from unhang.host.inspection_result import NodeInspection
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.job_values import job_value, value_in_force, world_size_of
 from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
-from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, own_nodes, parse_file
+from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, own_nodes, parse_file, walk
 
 _WORLD = {"num_processes", "world_size", "get_world_size", "WORLD_SIZE"}
 _MAX_ROUNDS = 100_000
@@ -105,7 +105,7 @@ class _Arithmetic(Evaluation):
 
     def divides(self, node: ast.expr, deep: int = 6) -> bool:
         """A remainder is taken, in ``node`` or in what its names stand for."""
-        for inner in ast.walk(node):
+        for inner in walk(node):
             if (
                 isinstance(inner, ast.BinOp)
                 and isinstance(inner.op, ast.Mod)

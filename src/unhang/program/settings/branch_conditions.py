@@ -29,6 +29,7 @@ from unhang.program.syntax.syntax_tree import (
     parameters_of,
     parse_file,
     parsed_files,
+    walk,
 )
 
 _METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
@@ -249,7 +250,7 @@ def _assigned(block: Sequence[ast.stmt], around: _Around) -> Iterator[tuple[str,
 
 @lru_cache(maxsize=1024)
 def _globals(module: ast.Module) -> frozenset[str]:
-    return frozenset(name for node in ast.walk(module) if isinstance(node, ast.Global) for name in node.names)
+    return frozenset(name for node in walk(module) if isinstance(node, ast.Global) for name in node.names)
 
 
 def without_untaken_branches(
@@ -308,10 +309,8 @@ def _span(each: Sequence[Any], named: Mapping[str | None, Any]) -> Any:
 @lru_cache(maxsize=4096)
 def _stores(scope: ast.FunctionDef | ast.AsyncFunctionDef) -> Counter[str]:
     """How often the function gives each of its names a value; a parameter has one already."""
-    stored = Counter(
-        node.id for node in ast.walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    )
-    return stored + Counter(node.arg for node in ast.walk(scope.args) if isinstance(node, ast.arg))
+    stored = Counter(node.id for node in walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return stored + Counter(node.arg for node in walk(scope.args) if isinstance(node, ast.arg))
 
 
 def configuration_path(names: ConfigNames, scopes: Sequence[Scope], node: ast.expr, deep: int = _DEEP) -> str | None:

@@ -249,7 +249,7 @@ class ConfigNames:
 
     def _read_classes(self, program: ParsedFile) -> None:
         """How classes are made, and which attributes are assigned."""
-        nodes = list(ast.walk(program.tree))
+        nodes = list(program.nodes)
         self._shadowed = {one.arg for one in nodes if isinstance(one, ast.arg)}
         self._shadowed |= {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
         filled = [kinds for node in nodes if (kinds := self._fills(node))]

@@ -6,7 +6,7 @@ import ast
 
 from unhang.findings import Source
 from unhang.program.program_source import ProgramSource
-from unhang.program.syntax.syntax_tree import call_name, dotted, parsed_files
+from unhang.program.syntax.syntax_tree import call_name, dotted, parsed_files, walk
 
 _ASKING = {"get", "getenv", "pop", "setdefault"}
 
@@ -15,7 +15,7 @@ def first_read(program: ProgramSource, name: str) -> Source | None:
     """The first place in the user's files, then in libraries they call, that reads ``name``; None where none does."""
     every = (*(program.whole or program.files), *program.libraries)
     for file, parsed in parsed_files(file for file in every if name in file.text):
-        for node in ast.walk(parsed.tree):
+        for node in walk(parsed.tree):
             if _reads(node, name):
                 return Source(file.path, getattr(node, "lineno", 1))
     return None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from unhang.program.syntax.syntax_tree import parse_file
+from unhang.program.syntax.syntax_tree import parse_file, walk
 
 MAX_FILES, MAX_DEPTH = 60, 12
 HYDRA_OPTIONS = frozenset(("config_name", "config_path", "config_dir", "cn", "cp", "cd", "multirun", "m"))
@@ -38,7 +38,7 @@ class HydraMain:
 def hydra_main(source: str) -> HydraMain | None:
     """What the decorator in ``source`` names; None where there is none."""
     program = parse_file(source)
-    for node in () if isinstance(program, str) else ast.walk(program.tree):
+    for node in () if isinstance(program, str) else walk(program.tree):
         for one in getattr(node, "decorator_list", ()):
             if isinstance(one, ast.Call) and ast.unparse(one.func).endswith(
                 ("hydra.main", "hydra_main", "hydra_runner")

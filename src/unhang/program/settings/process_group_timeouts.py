@@ -11,7 +11,7 @@ from unhang.findings import Source
 from unhang.program.program_source import ProcessGroupTimeout
 from unhang.program.settings.branch_conditions import TestEvaluation
 from unhang.program.settings.program_settings import ProgramSettings
-from unhang.program.syntax.syntax_tree import ParsedFile, call_name, own_nodes, parsed_files
+from unhang.program.syntax.syntax_tree import ParsedFile, call_name, own_nodes, parsed_files, walk
 
 FIRST_GROUP_CALLS = {"init_process_group": 2, "InitProcessGroupKwargs": 2, "init_distributed": 4, "PartialState": None}
 GROUP_CALLS = {"new_group": 1, "init_device_mesh": None, "split_group": 2, "new_subgroups": 2}
@@ -29,7 +29,7 @@ def find_group_timeouts(files: Iterable[SourceFile], settings: ProgramSettings) 
 
 def _of_file(file: SourceFile, program: ParsedFile, settings: ProgramSettings) -> Iterator[ProcessGroupTimeout]:
     lines = file.text.splitlines()
-    guarded = {id(inner) for outer in ast.walk(program.tree) if _asks_for_a_group(outer) for inner in ast.walk(outer)}
+    guarded = {id(inner) for outer in program.nodes if _asks_for_a_group(outer) for inner in walk(outer)}
     for scope, outer in program.owners.items():
         for node in own_nodes(scope):
             if not isinstance(node, ast.Call) or (name := _kind(node)) is None:
@@ -71,7 +71,7 @@ def _given(call: ast.Call, name: str) -> ast.expr | None:
 
 def _asks_for_a_group(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and any(
-        getattr(inner, "attr", getattr(inner, "id", "")) == "is_initialized" for inner in ast.walk(node.test)
+        getattr(inner, "attr", getattr(inner, "id", "")) == "is_initialized" for inner in walk(node.test)
     )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name
+from unhang.program.syntax.syntax_tree import Function, call_name, children
 
 _MAX_DEPTH = 40
 """Calls inside each other that are followed."""
@@ -41,7 +41,7 @@ class ExecutionOrder:
         self._last: dict[ast.AST, _Turn] = {}
         self._begun: dict[FunctionDefinition, frozenset[tuple[ast.AST, str]]] = {}
         starts = [one for one in calls.defined if isinstance(one.node, ast.Module)]
-        imports = ((node, one) for one in (() if entered else starts) for node in ast.walk(one.node))
+        imports = ((node, one) for one in (() if entered else starts) for node in one.program.nodes)
         read = {path for node, one in imports for path in self._modules.files_read(node, one.file.path)}
         starts.sort(key=lambda one: one.file.path not in entered if entered else one.file.path in read)
         self._count = 0
@@ -77,14 +77,13 @@ class ExecutionOrder:
 
     def _run(self, node: ast.AST, here: FunctionDefinition) -> None:
         """``node``, its parts first; the body of a function waits until it is called."""
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if isinstance(node, Function | ast.Lambda | ast.Name | ast.Constant):
             return
         around = self._sides
-        for name, value in ast.iter_fields(node):
-            self._sides = around | {(node, name)} if isinstance(node, ast.If) and name != "test" else around
-            for child in value if isinstance(value, list) else (value,):
-                if isinstance(child, ast.AST):
-                    self._run(child, here)
+        for name, part in ast.iter_fields(node) if isinstance(node, ast.If) else (("test", children(node)),):
+            self._sides = around | {(node, name)} if name != "test" else around
+            for child in (part,) if isinstance(part, ast.AST) else part:
+                self._run(child, here)
         self._sides = around
         if isinstance(node, ast.Call):
             self._count += 1

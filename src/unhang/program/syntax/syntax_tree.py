@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -19,6 +19,7 @@ MAX_SOURCE = 1_000_000
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
+_LEAVES = (ast.Name, ast.Constant, ast.operator, ast.cmpop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class LinePosition:
             node = waiting.pop()
             if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
                 yield node
-            waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+            waiting.extend(child for child in children(node) if not isinstance(child, ast.stmt))
 
 
 @dataclass(eq=False, slots=True)
@@ -116,14 +117,12 @@ def _level_at(node: ast.AST, line: int) -> NestingLevel | None:
     return None
 
 
-def blocks(node: ast.AST) -> Iterator[tuple[ast.AST, str, list[ast.stmt]]]:
+@lru_cache(maxsize=200_000)
+def blocks(node: ast.AST) -> Sequence[tuple[ast.AST, str, list[ast.stmt]]]:
     """The lists of statements directly inside ``node``, with what owns them (an ``except``, a ``case``)."""
-    for part in ("body", "orelse", "finalbody"):
-        block = getattr(node, part, None)
-        if isinstance(block, list) and block:
-            yield node, part, block
-    for inner in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-        yield inner, "body", inner.body
+    own = ((node, part, getattr(node, part, None)) for part in ("body", "orelse", "finalbody"))
+    inner = (*getattr(node, "handlers", ()), *getattr(node, "cases", ()))
+    return [*(one for one in own if isinstance(one[2], list) and one[2]), *((one, "body", one.body) for one in inner)]
 
 
 def first_line(statement: ast.stmt) -> int:
@@ -145,6 +144,7 @@ def call_name(call: ast.Call) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
+@lru_cache(maxsize=200_000)
 def dotted(node: ast.AST) -> str:
     """``a.b.c`` of names and attributes; other parts are left out (``f(x).item`` is ``.item``)."""
     parts: list[str] = []
@@ -188,9 +188,24 @@ def replaced(text: str, edits: Iterable[tuple[ast.AST, str]]) -> str:
     return b"".join((*parts, data[at:])).decode("utf-8", "surrogatepass")
 
 
+@lru_cache(maxsize=200_000)
+def children(node: ast.AST) -> tuple[ast.AST, ...]:
+    """What is directly in ``node``, but for ``Load`` and ``Store``; found once, because no tree is ever changed."""
+    return tuple(one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.expr_context))
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """``node`` and all that stands in it, in the order of ``ast.walk``."""
+    waiting = [node]
+    for one in waiting:
+        if not isinstance(one, _LEAVES):
+            waiting += children(one)
+        yield one
+
+
 def names_in(node: ast.AST) -> set[str]:
     """Plain names that an expression reads."""
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    return {inner.id for inner in walk(node) if isinstance(inner, ast.Name)}
 
 
 @lru_cache(maxsize=20_000)
@@ -204,6 +219,7 @@ def parameters_of(scope: ast.AST) -> dict[str, tuple[ast.arg, ast.expr | None]]:
     return {one.arg: (one, default) for one, default in every}
 
 
+@lru_cache(maxsize=20_000)
 def expression_text(node: ast.AST) -> str:
     """The source of an expression on one line, at most 200 characters."""
     try:
@@ -228,12 +244,12 @@ def own_nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    waiting: list[ast.AST] = list(ast.iter_child_nodes(scope))
+    waiting: list[ast.AST] = list(children(scope))
     while waiting:
         node = waiting.pop()
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            waiting.extend(ast.iter_child_nodes(node))
+            waiting.extend(children(node))
 
 
 @lru_cache(maxsize=1024)
@@ -274,7 +290,7 @@ def _owners(tree: ast.Module) -> Iterator[tuple[Scope, tuple[Scope, ...]]]:
     yield tree, ()
     while waiting:
         node, scopes = waiting.pop()
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield child, scopes
                 waiting.append((child, (*scopes, child)))

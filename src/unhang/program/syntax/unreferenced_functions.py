@@ -53,10 +53,10 @@ def _unreached(programs: Sequence[ParsedFile], whole: Sequence[ParsedFile], modu
     of_name: dict[str, list[ast.AST]] = {}
     named: set[str] = set()
     kept: set[ast.AST] = set(roots)
-    classes = [n for p in programs for n in ast.walk(p.tree) if isinstance(n, ast.ClassDef)]
+    classes = [node for program in programs for node in program.nodes if isinstance(node, ast.ClassDef)]
     own_classes = {one.name for one in classes}
     methods = {inner.name for one in classes for inner in one.body if isinstance(inner, Function)}
-    asked = {call for program in programs for call in _asked_to_call(program.tree)}
+    asked = {call for program in programs for call in _asked_to_call(program)}
     while waiting:
         for node in _outer_nodes(waiting.pop(), own_classes):
             if isinstance(node, Function):
@@ -129,9 +129,11 @@ def _calls_anything(call: ast.Call) -> bool:
     return getattr(call.func, "id", "") in _CALLS_ANYTHING
 
 
-def _asked_to_call(tree: ast.AST) -> Iterator[ast.Call]:
+def _asked_to_call(program: ParsedFile) -> Iterator[ast.Call]:
     """Each ``getattr`` by a name that only running tells, unless what it gives is only read: nothing is called then."""
-    nodes = list(ast.walk(tree))
+    nodes = list(program.nodes)
+    if not any(isinstance(node, ast.Call) and _is_asked_by_name(node) for node in nodes):
+        return
     called = {getattr(n.func, "id", getattr(n.func, "attr", "")) for n in nodes if isinstance(n, ast.Call)}
     for parent in nodes:
         for child in ast.iter_child_nodes(parent):

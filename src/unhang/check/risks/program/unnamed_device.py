@@ -14,7 +14,7 @@ from unhang.host.inspection_result import NodeInspection
 from unhang.program.imports.import_statements import imports_of
 from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.program_source import ProgramSource
-from unhang.program.syntax.syntax_tree import call_name, parse_file
+from unhang.program.syntax.syntax_tree import call_name, parse_file, walk
 
 ROWS = RiskRows("devices")
 _SETTERS = {"set_device", "set_device_index", "Accelerator", "PartialState", "Trainer", "Fabric", "initialize"}
@@ -42,7 +42,7 @@ def device_unnamed(here: NodeInspection) -> Iterator[Answer]:
             continue
         libraries |= {one.package for one in imports_of(parsed.tree, file.text)} & _LIBRARIES
         if any(word in file.text for word in _CALLED):
-            calls += [(file, node) for node in ast.walk(parsed.tree) if isinstance(node, ast.Call)]
+            calls += [(file, node) for node in walk(parsed.tree) if isinstance(node, ast.Call)]
     makers = [one for one in calls if call_name(one[1]) == "init_process_group"]
     if libraries:
         if libraries & _WITHOUT_DEVICE and not makers:
