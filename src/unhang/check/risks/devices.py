@@ -32,8 +32,8 @@ from unhang.program.settings.model_size import ModelSize
 from unhang.sentences import Text, first_names
 
 ROWS = RiskRows("devices")
-FULL_SHARE = threshold("devices.full_share")
 MAX_UNSET = 5
+FULL_SHARE = threshold("devices.full_share")
 """With more than this share of its memory taken, a job that fills the other cards cannot start on this one."""
 _TOOLS = {"AMD": "rocm-smi --showtopo --showpids", "Intel": "xpu-smi topology -m", "Gaudi": "hl-smi"}
 _OPTIONS = {"accelerate": "--num_processes", "deepspeed": "--num_gpus", "srun": "--ntasks-per-node", "mpirun": "-np"}
