@@ -56,11 +56,6 @@ def xid_row(code: int) -> XidRow | None:
     return rows_by("code", "xid.toml", "xid", XidRow).get(code)
 
 
-def xid_rows() -> tuple[XidRow, ...]:
-    """All known Xid codes, in ascending order."""
-    return read_rows("xid.toml", "xid", XidRow)
-
-
 @dataclass(frozen=True, slots=True)
 class PluginFabric:
     """One kind of device. ``suffix``: what ``NCCL_NET_PLUGIN`` calls its plug-in; ``folders``: where that may lie."""

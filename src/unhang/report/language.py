@@ -31,6 +31,10 @@ from unhang.errors import KnowledgeError, UsageError
 from unhang.sentences import Text, fill_template
 
 LOCALE_ROOT = Path(__file__).parent / "locale"
+_PLACE = re.compile(r"(?<!\{)\{[^{}]+\}(?!\})")
+_HAN, _LATIN, _MARK = r"[\u3400-\u9fff]", "[A-Za-z0-9`/$_]", "[，。；：！？、（）“”《》]"
+_SPACE = re.compile(f"(?<={_HAN})\0+(?={_LATIN})|(?<={_LATIN})\0+(?={_HAN})")
+_NO_SPACE = re.compile(f"(?<={_MARK})\0+ | \0+(?={_MARK})|(?<={_HAN})(?:\0+ \0*| \0+)(?={_HAN})")
 
 
 def languages(root: Path = LOCALE_ROOT) -> tuple[str, ...]:
@@ -69,9 +73,9 @@ def translate(text: Text, lang: str = "en", root: Path = LOCALE_ROOT) -> str:
     """``text`` in ``lang``; a template the catalogue does not hold is said in English."""
     if lang == "en":
         return str(text)
-    template = catalogue(lang, root).get(text.template, text.template)
+    template = _PLACE.sub("\0\\g<0>\0", catalogue(lang, root).get(text.template, text.template))
     values = {name: _value(value, lang, root) for name, value in text.values.items()}
-    return fill_template(template, values, word_catalogue(lang, root).get(", ", ", "))
+    return space_seams(fill_template(template, values, word_catalogue(lang, root).get(", ", ", ")))
 
 
 def _value(value: Any, lang: str, root: Path) -> Any:
@@ -83,13 +87,13 @@ def _value(value: Any, lang: str, root: Path) -> Any:
     known = word_catalogue(lang, root)
     parts = value.split(" and ")
     if len(parts) > 1 and all(part in known or part.isdigit() for part in parts):
-        return _spaced(known.get(" and ", " and ").join(known.get(part, part) for part in parts))
+        return space_seams(f"\0{known.get(' and ', ' and ')}\0".join(known.get(part, part) for part in parts))
     return known.get(value) or translate_known(value, lang, root)
 
 
-def _spaced(text: str) -> str:
-    """A space between digits and Chinese characters, as in the catalogue."""
-    return re.sub(r"(?<=\d)(?=[\u3400-\u9fff])|(?<=[\u3400-\u9fff])(?=\d)", " ", text)
+def space_seams(text: str) -> str:
+    """One space between Chinese and Latin, none beside a full-width mark or between Chinese, where a NUL is put."""
+    return _NO_SPACE.sub("", _SPACE.sub(" ", text)).replace("\0", "")
 
 
 @lru_cache(maxsize=8)

@@ -9,7 +9,7 @@ from rich.text import Text as Styled
 from unhang.knowledge.terms import term
 from unhang.report.explain.code_pages import LABELS_OF_WORTH
 from unhang.report.explain.page import Explanation, ExplanationPage, PageLine
-from unhang.report.language import translate_known
+from unhang.report.language import space_seams, translate_known
 from unhang.report.layout.text_layout import TextLayout
 from unhang.report.localizer import Localizer
 from unhang.sentences import Text, say
@@ -88,7 +88,8 @@ def _page(layout: TextLayout, page: ExplanationPage, localizer: Localizer) -> No
 def _title(page: ExplanationPage, lang: str) -> str:
     known = translate_known(page.title, lang)
     row = term(page.title) if lang == "zh" and known == page.title and page.kind in ("word", "subject") else None
-    return next((f"{name}（{known}）" for name in (row.names if row else ()) if not name.isascii()), known)
+    named = next((f"{name}（{known}）" for name in (row.names if row else ()) if not name.isascii()), known)
+    return space_seams("\0".join(named)) if lang == "zh" else named
 
 
 def _incidents(layout: TextLayout, incidents: tuple[Incident, ...], localizer: Localizer) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from unhang.report.language import translate
+from unhang.report.language import space_seams, translate
 from unhang.report.localizer import Localizer
 from unhang.sentences import Text
 
@@ -72,11 +72,11 @@ def _filled(text: Text, localizer: Localizer, speak: Callable[[Text], str]) -> s
         values.append(localizer.line(translate(Text("{value}", {"value": value}), localizer.lang)))
         return _PLACE.format(len(values) - 1)
 
-    return _PARTS.sub(lambda match: _part(match[0], values), speak(placed(text)))
+    return space_seams(_PARTS.sub(lambda match: _part(match[0], values), speak(placed(text))))
 
 
 def _part(part: str, values: list[str]) -> str:
     if part.startswith("\ue000"):
-        return escape_markdown(_PLACED.sub(lambda match: values[int(match[1])], part))
+        return f"\0{escape_markdown(_PLACED.sub(lambda match: values[int(match[1])], part))}\0"
     code = _PLACED.sub(lambda match: values[int(match[1])].replace("`", "'"), part)
-    return code if code.startswith("`") else f"`{code}`"
+    return code if code.startswith("`") else f"\0`{code}`\0"
