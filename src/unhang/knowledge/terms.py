@@ -16,7 +16,7 @@ from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_rows, rows_by
 from unhang.late_pattern import late_pattern
 
-_ENDING = late_pattern(r"(?:ing|ed|s|e)$")
+_ENDING = late_pattern(r"(?<=\w{3})(?:ing|ed|(?<=ss)es|e?(?<!s)s|e)$")
 Kind = Literal["nccl-error", "status", "exit", "operation", "word", "subject"]
 Judgement = Literal["right", "depends", "costs", "no-effect", "harmful"]
 _FILES = ("terms.toml", "subjects.toml")
@@ -39,6 +39,8 @@ class Term:
     judged: tuple[tuple[Judgement, str], ...] = ()
     """Advice that is passed on: what it is worth, and for which version or machine it holds."""
     causes: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+    """What is asked for that has no page, and to which this one comes nearest."""
     alone: bool = False
     """A word so broad that it is explained only where nothing else is asked about."""
 
@@ -55,11 +57,6 @@ class Advice:
 def terms() -> tuple[Term, ...]:
     """Terms that ``unhang explain`` knows, each once."""
     return tuple(dict.fromkeys(terms_by_name().values()))
-
-
-def term_names() -> tuple[str, ...]:
-    """Everything that can be typed, as it is spelt in the rows."""
-    return tuple(name for term in terms() for name in term.names)
 
 
 def term(name: str) -> Term | None:
@@ -80,7 +77,7 @@ def normalize_term(text: str) -> str:
 
 def word_stem(word: str) -> str:
     """``word`` without a common ending: ``hangs`` and ``hanging`` are alike."""
-    return _ENDING.sub("", word) if len(word) > 4 else word
+    return _ENDING.sub("", word)
 
 
 @cache

@@ -48,7 +48,13 @@ FITTING = {
     "NCCL_TIMEOUT": ["增加NCCL_TIMEOUT的值", "increase NCCL_TIMEOUT"],
     "transformers 4.49.0": ["transformers 4.49.0", "transformers==4.49.0"],
     "hang": ["多卡训练卡死怎么办？", "why does it hang"],
-    "eval hang": ["evaluation hangs"],
+    "GRPO": ["降低num_generations", "reduce num_generations"],
+    "NUMA": ["across NUMA nodes", "绑定 NUMA 节点"],
+    "random seed": ["set random seed", "固定随机种子"],
+    "eval hang": ["evaluation hangs", "evaluation on rank 0 only", "只在 rank 0 上评估"],
+    "port in use": ["检查端口是否被占用"],
+    "zombie process": ["kill zombie processes"],
+    "batch_size": ["降低 batch_size"],
 }
 """Titles of pages, and what is asked for them: words of articles and words like them."""
 
@@ -84,6 +90,46 @@ def test_words_of_no_page_get_none_as_if_it_fitted(asked: str) -> None:
     found = explain(asked)
 
     assert found.nearest or not found.pages
+
+
+NEAREST = {
+    "flight recorder": ["ring buffer", "环形缓冲区"],
+    "host memory": ["swap thrashing", "交换分区频繁换页"],
+    "disk I/O": ["NFS soft mount", "NFS 软挂载"],
+    "TensorBoard": ["log rotation", "日志轮转"],
+    "uneven data": ["early stopping patience", "早停"],
+    "nan": ["gradient clipping threshold", "梯度裁剪阈值"],
+    "LoRA": ["LoRA rank"],
+}
+"""Titles of pages that come nearest to what has no page of its own."""
+
+
+@pytest.mark.parametrize(("title", "asked"), [(title, word) for title, words in NEAREST.items() for word in words])
+def test_what_has_no_page_is_shown_the_nearest_by_meaning(title: str, asked: str) -> None:
+    found = explain(asked)
+
+    assert found.nearest
+    assert [page.title for page in found.pages] == [title]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["reduce learning rate", "降低学习率", "验证码", "image classification"],
+)
+def test_a_question_without_a_page_for_its_telling_word_gets_none(asked: str) -> None:
+    assert explain(asked).pages == ()
+
+
+@pytest.mark.parametrize("word", ["cache", "process", "port", "node", "save", "freeze", "crash", "gpu"])
+def test_a_word_and_its_plural_are_one_unit(word: str) -> None:
+    plural = f"{word}es" if word.endswith(("s", "h")) else f"{word}s"
+
+    assert units_of(plural) == units_of(word)
+
+
+@pytest.mark.parametrize("word", ["ring", "seed", "loss", "bus"])
+def test_a_short_word_keeps_what_looks_like_an_ending(word: str) -> None:
+    assert units_of(word) == {word}
 
 
 def test_the_nearest_page_is_called_that_in_both_languages() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from unhang.findings import Cause
 from unhang.knowledge.job.environment_variables import similar_names, variables
-from unhang.knowledge.terms import Term, normalize_term, term_names
+from unhang.knowledge.terms import normalize_term, terms_by_name
 from unhang.report.explain.cause_pages import cause_page
 from unhang.report.explain.code_pages import code_pages, term_page
 from unhang.report.explain.message_pages import message_pages, pages_with_phrase
@@ -18,8 +18,6 @@ from unhang.report.explain.variable_pages import variable_page
 from unhang.report.explain.version_pages import limit_page, version_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from unhang.knowledge.known_incidents.incidents import Incident
 
 ASKED_CHARS = 200_000
@@ -36,17 +34,13 @@ def explain(text: str) -> Explanation:
     if pages := _exact_pages(asked) or message_pages(asked) or _pages_of_variables(asked):
         return Explanation(asked, tuple(pages), incidents=_known_incidents(asked))
     found = find_terms(asked)
-    pages = _term_pages(found.terms)
+    pages = [term_page(term) for term in found.terms][:WITHIN_SHOWN]
     if found.fit or (held := pages_with_phrase(asked)):
         return Explanation(asked, tuple(pages if found.fit else held), incidents=_known_incidents(asked))
     if pages:
         return Explanation(asked, tuple(pages), nearest=True)
     spelt = similar(asked)
     return Explanation(asked, (), spelt or found.alike, () if spelt else _known_incidents(asked))
-
-
-def _term_pages(terms: Iterable[Term]) -> list[ExplanationPage]:
-    return [term_page(term) for term in terms][:WITHIN_SHOWN]
 
 
 def _known_incidents(asked: str) -> tuple[Incident, ...]:
@@ -61,9 +55,7 @@ def _known_incidents(asked: str) -> tuple[Incident, ...]:
 
 
 def _exact_pages(asked: str) -> list[ExplanationPage]:
-    if (cause := cause_page(asked)) is not None:
-        return [cause]
-    for page_of in (variable_page, version_page, limit_page):
+    for page_of in (cause_page, variable_page, version_page, limit_page):
         if (page := page_of(asked)) is not None:
             return [page]
     return code_pages(asked)
@@ -80,8 +72,9 @@ def similar(asked: str) -> tuple[str, ...]:
     word = normalize_term(asked)
     if not word or len(word) > 64:
         return ()
-    known = {normalize_term(name): name for name in (*term_names(), *(cause.value for cause in Cause))}
-    near = [known[name] for name in difflib.get_close_matches(word, known, n=SIMILAR_SHOWN, cutoff=0.8)]
+    near = difflib.get_close_matches(
+        word, [*terms_by_name(), *(one.value for one in Cause)], n=SIMILAR_SHOWN, cutoff=0.8
+    )
     names = similar_names(word) if len(word) >= 4 else ()
     begun = tuple(row.name for row in variables() if len(word) >= 6 and row.name.casefold().startswith(word))
     return tuple(dict.fromkeys((*names, *begun[:3], *near)))[:SIMILAR_SHOWN]

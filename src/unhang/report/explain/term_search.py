@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from unhang.knowledge.tables import read_typed
-from unhang.knowledge.terms import Term, normalize_term, terms_by_name, word_stem
+from unhang.knowledge.terms import Term, normalize_term, terms, terms_by_name, word_stem
 
-FITS, NEAR, ALIKE = 0.75, 0.6, 0.4
-"""Shares of the weight: above which a page is about what is asked, is the nearest page, and is named at all."""
+NEAR, ALIKE = 0.6, 0.4
+"""Shares of the weight: above which a page is the nearest page, and is named at all."""
 _UNMET = 0.5
 """Terms that count as having a unit that none has."""
 _ALIKE_SHOWN = 3
@@ -28,8 +28,7 @@ _RUN = re.compile(r"[a-z0-9][a-z0-9_./+-]*|[\u3400-\u9fff]+")
 
 @dataclass(frozen=True, slots=True)
 class TermsFound:
-    """``terms``: the most telling first; ``fit``: they are what is asked about, else the nearest. ``alike``: names with
-    something in common with it, where there is no nearest."""
+    """``terms`` that are what is asked about (``fit``) or nearest to it; where none is, names that are ``alike``."""
 
     terms: tuple[Term, ...] = ()
     fit: bool = False
@@ -37,39 +36,48 @@ class TermsFound:
 
 
 def find_terms(asked: str) -> TermsFound:
-    """The terms that fit ``asked``; where none does the nearest one, or names that are alike."""
-    held, _ = _terms_with()
-    wanted = frozenset(unit for unit in units_of(asked) if held[unit] or not unit.isdigit())
-    total, index = _weight(wanted), _names()
-    if not total:
-        return TermsFound()
+    """The terms that fit ``asked``, or those of its words that name a thing; else the nearest, or names alike."""
+    spoken = _words("filling").sub(" ", normalize_term(asked))
+    if about := _terms_about(asked) or _terms_about(spoken):
+        return TermsFound(about, fit=True)
+    near = TermsFound(tuple(terms_within(asked, near=True).values())[:1])
+    return max(near, _nearest(asked), _nearest(spoken), key=lambda found: (len(found.terms), bool(found.alike)))
+
+
+def _terms_about(asked: str) -> tuple[Term, ...]:
+    """Those that cover all of ``asked``: each unit is one of a name, or spans the seam between two names."""
     within = terms_within(asked)
-    covered = _weight({unit for units in within for unit in units}) / total
-    telling = tuple(term for term in within.values() if not term.alone) or tuple(within.values())
+    covered = {unit for units in within for unit in units}
+    ends, starts = {unit[-1] for unit in covered}, {unit[0] for unit in covered}
+    rest = (unit for unit in units_of(asked) - covered if not unit.isdigit())
+    if any(unit.isascii() or unit[0] not in ends or unit[-1] not in starts for unit in rest):
+        return ()
     halves = {unit for units, term in within.items() if not term.alone for unit in units if not unit.isdigit()}
-    about = tuple(term for term in telling if halves <= units_of(" ".join(term.names)))  # not of one half of it
-    if covered >= FITS and about:
-        return TermsFound(tuple(dict.fromkeys(about)), fit=True)
-    shares = ((_weight(wanted & units) / max(total, _weight(units)), units) for units in index)
-    alike = sorted(
-        ((share, *index[units]) for share, units in shares if share >= ALIKE), key=lambda one: (-one[0], one[1])
-    )
-    if alike and alike[0][0] >= max(NEAR, covered):
-        return TermsFound((alike[0][2],))
-    if covered >= NEAR:
-        return TermsFound(telling[:1])
-    names = (*(index[units][0] for units in within), *(name for _, name, _ in alike))
-    return TermsFound(alike=tuple(dict.fromkeys(names))[:_ALIKE_SHOWN])
+    telling = [term for term in within.values() if not term.alone] or within.values()
+    return tuple(dict.fromkeys(term for term in telling if halves <= units_of(" ".join(term.names))))
 
 
-def terms_within(text: str) -> Mapping[frozenset[str], Term]:
+def _nearest(asked: str) -> TermsFound:
+    """The page of a name with most of the weight, the most telling known unit with it; or names that are alike."""
+    held, index, within = _terms_with()[0], _names(), terms_within(asked)
+    wanted = {unit for unit in units_of(asked) if held[unit] or not unit.isdigit()}
+    total = _weight(wanted) or 1
+    shares = {units: _weight(wanted & units) / max(total, _weight(units)) for units in index}
+    alike = sorted((units for units in index if shares[units] >= ALIKE), key=lambda one: (-shares[one], index[one][0]))
+    fewest = min((held[unit] for unit in wanted if held[unit]), default=0)
+    best = next((units for units in alike if any(held[unit] == fewest for unit in wanted & units)), None)
+    if best and max(shares[best], _weight({unit for units in within for unit in units}) / total) >= NEAR:
+        return TermsFound((index[best][1],))
+    names = dict.fromkeys(index[units][0] for units in (*within, *alike))
+    return TermsFound(alike=tuple(names)[:_ALIKE_SHOWN])
+
+
+def terms_within(text: str, *, near: bool = False) -> Mapping[frozenset[str], Term]:
     """Terms of which ``text`` holds a whole name, by the units of that name, the heaviest first; no name in another."""
-    wanted, found = units_of(text), dict[frozenset[str], Term]()
-    for units in sorted(
-        (units for units in _names() if units <= wanted), key=lambda one: (-_weight(one), _names()[one][0])
-    ):
+    wanted, names, found = units_of(text), _names(near=near), dict[frozenset[str], Term]()
+    for units in sorted((units for units in names if units <= wanted), key=lambda one: (-_weight(one), names[one][0])):
         if not any(units <= larger for larger in found):
-            found[units] = _names()[units][1]
+            found[units] = names[units][1]
     return found
 
 
@@ -81,7 +89,7 @@ def asking_words() -> Mapping[str, tuple[str, ...]]:
 
 def units_of(text: str) -> frozenset[str]:
     """The units of ``text`` that say something; releases (``9.1``) do not."""
-    spoken = _words_of_asking().sub(" ", normalize_term(text))
+    spoken = _words("asking").sub(" ", normalize_term(text))
     return frozenset(unit for run in _RUN.findall(spoken) for unit in _units(run.rstrip("./+-")))
 
 
@@ -89,19 +97,21 @@ def _units(run: str) -> tuple[str, ...]:
     if run[0].isascii():
         word = _RELEASE.sub("", run)
         return (word_stem(word),) if word else ()
-    return tuple(run[at : at + 2] for at in range(len(run) - 1))
+    return tuple(run[at : at + 2] for at in range(max(1, len(run) - 1)))
 
 
 @cache
-def _words_of_asking() -> re.Pattern[str]:
-    words = sorted(asking_words()["asking"], key=len, reverse=True)
+def _words(purpose: str) -> re.Pattern[str]:
+    known = {**asking_words(), **read_typed("question_words.toml", dict[str, tuple[str, ...]])}
+    words = sorted(known[purpose], key=len, reverse=True)
     return re.compile("|".join(rf"(?<![\w/-]){word}(?![\w/-])" if word.isascii() else word for word in words))
 
 
 @cache
-def _names() -> Mapping[frozenset[str], tuple[str, Term]]:
-    """Each name and its term, by the units of the name; of several names alike the first counts."""
-    named = [(units_of(name), (name, term)) for name, term in terms_by_name().items()]
+def _names(*, near: bool = False) -> Mapping[frozenset[str], tuple[str, Term]]:
+    """Each name (``near``: of what has no page) and its term, by the units of the name; of names alike the first."""
+    rows = [(name, term) for term in terms() for name in term.near] if near else terms_by_name().items()
+    named = [(units_of(name), (name, term)) for name, term in rows]
     return {units: known for units, known in reversed(named) if units}
 
 
