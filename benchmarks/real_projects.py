@@ -110,7 +110,7 @@ PROJECTS = (
             Wanted("batch arithmetic by its own trainer's rule", ("grpo_trainer.py:411", "possible_values"), "checked"),
             Wanted(
                 "versions by direction: transformers 4.49.0 is what helped",
-                ("transformers 4.49.0", "the one to go back to"),
+                ("transformers 4.49.0", "the release to go back to"),
                 "checked",
             ),
         ),

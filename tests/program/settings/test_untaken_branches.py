@@ -56,6 +56,14 @@ def test_options_that_no_line_spells_out_may_be_any(more: str, tmp_path: Path) -
     assert read(tmp_path, "t.py --flag --deepspeed").not_understood == ()
 
 
+def test_a_second_parser_that_passes_over_the_rest_adds_nothing(tmp_path: Path) -> None:
+    more = "again = argparse.ArgumentParser()\nfor name in vars(args):\n    again.add_argument('--' + name)\n"
+    more += "again.parse_known_args()\n"
+    (tmp_path / "t.py").write_text((PROGRAMS / "options" / "by_argparse.py").read_text() + more)
+
+    assert read(tmp_path, "t.py --flag --deepspeed").not_understood == ("--deepspeed",)
+
+
 def test_a_parser_that_the_program_fills_itself_is_known(tmp_path: Path) -> None:
     more = "def add(p):\n    p.add_argument('--more')\nadd(p)\n"
     (tmp_path / "t.py").write_text((PROGRAMS / "options" / "by_argparse.py").read_text() + more)

@@ -23,7 +23,7 @@ from unhang.program.rank_dependence.rank_values import rank_values
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 from unhang.program.syntax.execution_order import ExecutionOrder
-from unhang.program.syntax.syntax_tree import call_name, dotted, names_in, parsed_files
+from unhang.program.syntax.syntax_tree import call_name, dotted, names_in, parsed_files, statements
 
 _WORDS = (
     *("random_split", "train_test_split", "randperm", "RandomSampler", "permutation", "shuffle", "sample", "choice"),
@@ -51,6 +51,8 @@ class UnseededSplit:
     """It decides how the data is parted, not only its order."""
     settled: bool = True
     """What decides stands in the same function, is known to run before, or stands nowhere; else only running tells."""
+    one_of: bool = False
+    """It lies in one of several branches among which a text decides that this function made up: ``how == "random"``."""
     late: SourceLine | None = None
     """Where its generator is seeded, only after it has drawn."""
     argument: tuple[str, str] = ("", "")
@@ -152,9 +154,35 @@ def _judged(
         settled=why != "seed-differs"
         or bool(draw.seeds)
         or any(seed.here is here or order.runs_before(seed.call, draw.node) for seed in deciding),
+        one_of=_is_one_of_several(draw.node, here),
         late=None if late is None else late.here.at(late.call.lineno, dotted(late.call.func)),
         argument=draw.argument,
     )
+
+
+def _is_one_of_several(node: ast.AST, here: FunctionDefinition) -> bool:
+    line = getattr(node, "lineno", 0)
+    for branch in (one for one in statements(here.node) if isinstance(one, ast.If)):
+        ways = [branch]
+        while len(ways[-1].orelse) == 1 and isinstance(ways[-1].orelse[0], ast.If):
+            ways.append(ways[-1].orelse[0])
+        names = [_chosen_by(way) for way in ways]
+        for way, name in zip(ways, names, strict=True):
+            inside = way.body[0].lineno <= line <= (way.body[-1].end_lineno or 0)
+            if inside and name and names.count(name) > 1 and name not in here.parameters:
+                return True
+    return False
+
+
+def _chosen_by(branch: ast.If) -> str:
+    """The local name that its test compares with a text; empty where it does not."""
+    tests = branch.test.values if isinstance(branch.test, ast.BoolOp) else [branch.test]
+    for test in tests:
+        if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and isinstance(test.ops[0], ast.Eq):
+            other = test.comparators[0]
+            if isinstance(other, ast.Constant) and isinstance(other.value, str):
+                return test.left.id
+    return ""
 
 
 def _why(draw: RandomDraw, here: FunctionDefinition, seeds: Sequence[_Seed]) -> str:

@@ -95,12 +95,19 @@ def find_declared_settings(files: Iterable[SourceFile]) -> DeclaredSettings:
 
 
 def _adds_more(calls: Sequence[ast.Call], own: Container[str]) -> bool:
-    """``add_argument(*names)``, or the parser is handed to what is not the program's own: ``library.add(parser)``."""
+    """``add_argument(*names)``, or the parser is handed to what is not the program's own: ``library.add(parser)``. A
+    parser that passes over what it does not know adds nothing to what another one knows."""
     adding = [call for call in calls if call_name(call) in _ADD_OPTION]
-    parsers = {dotted(call.func.value) for call in adding if isinstance(call.func, ast.Attribute)} - {""}
+    parsers = set(map(_receiver, adding)) - {""}
     handed = (call_name(call) for call in calls if any(dotted(one) in parsers for one in call.args))
-    computed = (call for call in adding if call.args and not isinstance(call.args[0], ast.Constant))
-    return any(name not in own for name in handed) or any(computed)
+    computed = {_receiver(call) for call in adding if call.args and not isinstance(call.args[0], ast.Constant)}
+    lenient = {_receiver(call) for call in calls if call_name(call) == "parse_known_args"}
+    strict = {_receiver(call) for call in calls if call_name(call) == "parse_args"}
+    return any(name not in own for name in handed) or bool(computed - (lenient - strict))
+
+
+def _receiver(call: ast.Call) -> str:
+    return dotted(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _add(found: DeclaredSettings, path: str, program: ParsedFile, text: str, own: Container[str]) -> None:

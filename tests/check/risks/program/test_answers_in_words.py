@@ -41,6 +41,15 @@ def test_the_way_that_a_launch_does_not_take_is_told(monkeypatch: pytest.MonkeyP
     assert any("ratio=0.0 (in_a_branch_of_the_launch.py:6)" in str(fine.what) for fine in checked)
 
 
+def test_a_way_that_a_configuration_may_choose_is_an_open_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SPLITS)
+
+    verdict = ask("torchrun one_of_several_ways.py")
+
+    assert verdict.findings == ()
+    assert any("rows.train_test_split (one_of_several_ways.py:8)" in str(gap.what) for gap in verdict.not_checked)
+
+
 @pytest.mark.parametrize(
     ("command", "stops"),
     [

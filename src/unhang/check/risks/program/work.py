@@ -76,7 +76,8 @@ def program_split(here: NodeInspection) -> Iterator[Answer]:
     if program is None:
         return
     calls, reached = (None, None) if paths is None else (paths.flow.calls, paths.launch)
-    found = unseeded_splits(program.files, calls, program.entered, reached)
+    drawn = unseeded_splits(program.files, calls, program.entered, reached)
+    found = [(source, split) for source, split in drawn if not split.one_of]  # whether it is chosen: listed below
     for source, split in found:
         values = {"call": split.call, "code": split.with_seed, **split.edit}
         parts = {
