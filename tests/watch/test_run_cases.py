@@ -97,13 +97,13 @@ def test_a_job_that_trains_as_it_should_gets_no_verdict_while_it_does(tmp_path: 
     assert "unhang" not in printed
 
 
-def test_a_job_that_ends_well_gets_one_line_and_its_proof(tmp_path: Path) -> None:
+def test_a_job_that_ends_well_gets_its_two_lines_and_its_proof(tmp_path: Path) -> None:
     with watch_case(find_case("healthy"), tmp_path / "run", ranks=2) as job:
         job.wait_for(lambda: False, LIMIT_S)
         printed = [line for line in job.terminal.read_text().splitlines() if line.startswith("unhang")]
 
         assert job.front.returncode == 0
-    assert printed == ["unhang: no problem found"]
+    assert printed == ["unhang: 60 optimizer steps", "unhang: no problem found"]
     told = job.verdict()
     assert told is not None
     assert (told["status"], told["findings"]) == ("healthy", [])

@@ -28,13 +28,14 @@ from typing import Any
 import tomli
 
 from unhang.errors import KnowledgeError, UsageError
+from unhang.late_pattern import late_pattern
 from unhang.sentences import Text, fill_template
 
 LOCALE_ROOT = Path(__file__).parent / "locale"
-_PLACE = re.compile(r"(?<!\{)\{[^{}]+\}(?!\})")
+_PLACE = late_pattern(r"(?<!\{)\{[^{}]+\}(?!\})")
 _HAN, _LATIN, _MARK = r"[\u3400-\u9fff]", "[A-Za-z0-9`/$_]", "[，。；：！？、（）“”《》]"
-_SPACE = re.compile(f"(?<={_HAN})\0+(?={_LATIN})|(?<={_LATIN})\0+(?={_HAN})")
-_NO_SPACE = re.compile(f"(?<={_MARK})\0+ | \0+(?={_MARK})|(?<={_HAN})(?:\0+ \0*| \0+)(?={_HAN})")
+_SPACE = late_pattern(f"(?<={_HAN})\0+(?={_LATIN})|(?<={_LATIN})\0+(?={_HAN})")
+_NO_SPACE = late_pattern(f"(?<={_MARK})\0+ | \0+(?={_MARK})|(?<={_HAN})(?:\0+ \0*| \0+)(?={_HAN})")
 
 
 def languages(root: Path = LOCALE_ROOT) -> tuple[str, ...]:
