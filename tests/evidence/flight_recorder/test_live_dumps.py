@@ -18,7 +18,7 @@ from unhang.evidence.flight_recorder.ring_window import KEPT_GLOO_ENTRIES
 from unhang.evidence.items import RecorderDump
 
 PROGRAM = """
-import pickle, sys, time
+import json, pickle, sys, time
 import torch, torch.distributed as dist
 from torch._C._distributed_c10d import _dump_fr_trace, _dump_fr_trace_json
 
@@ -30,15 +30,19 @@ for step in range(400):
     if step % 7 == 0:
         dist.broadcast(torch.ones(step + 1), 0, group=group)
 dist.barrier()
-for _ in range(600):  # a call counts as completed a moment after it has returned
-    told = pickle.loads(_dump_fr_trace(False, False, False))["pg_status"].values()
-    if all(int(one["last_completed_collective"]) == int(one["last_enqueued_collective"]) for one in told):
+def numbers(dump):
+    return {key: {name: int(value) for name, value in one.items()} for key, one in dump["pg_status"].items()}
+
+for _ in range(600):  # a call counts as completed a moment after it has returned: until both dumps are of one moment
+    dump, text = _dump_fr_trace(True, True, False), _dump_fr_trace_json(True, False)
+    told = numbers(pickle.loads(dump))
+    done = all(one["last_completed_collective"] == one["last_enqueued_collective"] for one in told.values())
+    if done and told == numbers(json.loads(text)):
         break
     time.sleep(0.1)
 with open(f"{folder}/trace_rank_0", "wb") as file:
-    file.write(_dump_fr_trace(True, True, False))
+    file.write(dump)
 with open(f"{folder}/trace_0.json", "w") as file:
-    text = _dump_fr_trace_json(True, False)
     file.write(text.decode() if isinstance(text, bytes) else text)
 dist.destroy_process_group()
 """
