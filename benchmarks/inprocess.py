@@ -2,6 +2,7 @@
 
     python -m benchmarks inprocess --keep FILE              200 pairs of each loop, about 15 minutes on 2 quiet cores
     python -m benchmarks inprocess --pairs 10 --watch-s 5   a first look
+    python -m benchmarks inprocess --beside CHECKOUT        and with the unhang of another checkout, in the same rounds
 
 Jobs of two ranks stand side by side: without us, without us once more (the A/A pair, which shows what this machine
 itself scatters), and with us; all but one are stopped (SIGSTOP). In every round each does the same block of work, in
@@ -47,6 +48,7 @@ CPU_SHARE, PAUSE_MS = 0.2, 1.0
 """What was promised: percent of wall time, and the longest pause."""
 NAMES = ("without", "without again", "with us")
 DETAIL = "DETAIL"
+OTHER = "with us, the other checkout"
 
 RANK = """
 import sys, time
@@ -80,12 +82,12 @@ for line in sys.stdin:
 class Job:
     """Two ranks that do blocks of work when told, and are stopped in between."""
 
-    def __init__(self, script: Path, folder: Path | None = None, **more: str) -> None:
+    def __init__(self, script: Path, folder: Path | None = None, startup: Path = STARTUP, **more: str) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("UNHANG")}
         environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port(), "OMP_NUM_THREADS": "1", **more}
         environment |= {"TORCH_CPP_LOG_LEVEL": "ERROR"}
         if folder is not None:
-            environment |= {"PYTHONPATH": str(STARTUP), "UNHANG_RUN": str(folder), "UNHANG_RUN_DIR": str(folder)}
+            environment |= {"PYTHONPATH": str(startup), "UNHANG_RUN": str(folder), "UNHANG_RUN_DIR": str(folder)}
         self.ranks = [
             subprocess.Popen(
                 [sys.executable, str(script)],
@@ -194,7 +196,7 @@ def _measure(jobs: dict[str, Job], loop: str, pairs: int, block_s: float, kept: 
     count, rows = kept.fits[loop]
     done = kept.rounds.setdefault(loop, [])
     for round_ in range(-WARM_BLOCKS, pairs - len(done)):
-        turn = [*NAMES, DETAIL] if loop == "all_reduce" and len(done) % 10 == 0 else list(NAMES)
+        turn = [name for name in jobs if name != DETAIL or (loop == "all_reduce" and len(done) % 10 == 0)]
         random.shuffle(turn)
         times = {name: jobs[name].block(loop, count, rows) for name in turn}
         if round_ >= 0:
@@ -206,7 +208,7 @@ def _measure(jobs: dict[str, Job], loop: str, pairs: int, block_s: float, kept: 
 def _table(kept: Kept) -> str:
     lines = ["| loop | job | rounds | ratio to without us | 95 % interval |", "|---|---|---|---|---|"]
     for loop, rounds in kept.rounds.items():
-        for name in (*NAMES[1:], DETAIL):
+        for name in (*NAMES[1:], OTHER, DETAIL):
             both = [times for times in rounds if name in times]
             if len(both) > 1:
                 middle, low, high = ratio([t[name] for t in both], [t["without"] for t in both])
@@ -273,13 +275,18 @@ def _start_up(runs: int) -> list[float]:
     return [statistics.median(column) for column in zip(*pairs, strict=True)]
 
 
+def _run_folder(at_end: contextlib.ExitStack) -> Path:
+    folder = Path(at_end.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm")))  # local, as `unhang run` does
+    (folder / "births").mkdir()
+    Control.create(folder)
+    return folder
+
+
 def _run(options: argparse.Namespace, kept: Kept) -> None:
     if "start_ms" not in kept.notes:
         kept.add({"start_ms": _start_up(20)})
     with contextlib.ExitStack() as at_end:
-        folder = Path(at_end.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm")))  # local, as `unhang run` does
-        (folder / "births").mkdir()
-        Control.create(folder)
+        folder = _run_folder(at_end)
         script = folder / "rank.py"
         script.write_text(RANK)
         jobs = {
@@ -288,6 +295,9 @@ def _run(options: argparse.Namespace, kept: Kept) -> None:
             "with us": Job(script, folder),
             DETAIL: Job(script, TORCH_DISTRIBUTED_DEBUG="DETAIL"),
         }
+        if options.beside is not None:
+            startup = options.beside / STARTUP.relative_to(Path(unhang.__file__).parents[2])
+            jobs[OTHER] = Job(script, _run_folder(at_end), startup)
         for job in jobs.values():
             at_end.callback(job.end)
         for job in jobs.values():
@@ -307,6 +317,7 @@ def main(given: Sequence[str] | None = None) -> int:
     words.add_argument("--pairs", type=int, default=200, help="rounds of each loop")
     words.add_argument("--block-s", type=float, default=0.5, help="seconds of one block")
     words.add_argument("--watch-s", type=float, default=30.0, help="seconds to watch our thread in each loop")
+    words.add_argument("--beside", type=Path, help="another checkout of unhang, measured in the same rounds")
     words.add_argument("--keep", type=Path, help="keep every round in this file, and go on where it ends")
     options = words.parse_args(given)
     kept, began, code = Kept(options.keep), time.monotonic(), 0
