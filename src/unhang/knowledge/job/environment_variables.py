@@ -288,3 +288,10 @@ def find_costly_setting(name: str, value: str) -> CostlySetting | None:
     """What ``name`` set to ``value`` (as its owner reads it) costs; None when it is no such setting."""
     row = rows_by("names", "costly.toml", "costly", CostlySetting).get(name)
     return row if row is not None and value.upper() in row.values else None
+
+
+def is_default(variable: EnvironmentVariable, text: str) -> bool:
+    """Whether ``text`` is what the owner takes, in every version that is known, where the variable is not set."""
+    defaults = {one.value for one in variable.defaults} or {variable.default}
+    value = parse_value(variable, text).value
+    return bool(variable.default) and all(parse_value(variable, one).value == value for one in defaults)

@@ -8,9 +8,19 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from unhang.knowledge.job.environment_variables import variable, varies_by_start
+from unhang.findings import Cause
+from unhang.knowledge.job.environment_variables import is_default, variable, varies_by_start
 from unhang.knowledge.tables import read_rows
-from unhang.report.explain.article_sentences import OF_NO_ADVICE, Sentence, advises, clauses, finder, says, sentences
+from unhang.report.explain.article_sentences import (
+    OF_NO_ADVICE,
+    Sentence,
+    advises,
+    asks,
+    clauses,
+    finder,
+    says,
+    sentences,
+)
 from unhang.report.explain.page import PageLine
 from unhang.report.explain.term_search import asking_words
 from unhang.report.explain.version_pages import version_page
@@ -42,6 +52,7 @@ class PassedOn:
 
     ``says``: words near each other in a clause, ``a|b & c``; ``variables``: those, or packages, it is about as well.
     ``found``: rows of ``risks/`` by which `unhang check` says that a job needs it; ``fine``: that it is so already.
+    ``causes``: what it is a remedy for, besides the causes of ``found``.
     """
 
     id: str
@@ -52,6 +63,7 @@ class PassedOn:
     settle: str = ""
     found: tuple[str, ...] = ()
     fine: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,9 @@ class Advice:
     value: str | None = None
     row: PassedOn | None = None
     against: bool = False
+
+
+_DEFAULT = PassedOn("default", "already", say("It is the default: setting it changes nothing."))
 
 
 def passed_on() -> tuple[PassedOn, ...]:
@@ -87,11 +102,13 @@ def advice_in(text: str, *, few_known: bool = False) -> tuple[tuple[Sentence, ..
             continue  # `export NCCL_P2P_DISABLE=1`, "this disables P2P"
         at = (piece.key, piece.against, "" if of_row is None else piece.sentence.text)
         earlier = found.setdefault(at, piece)
-        if piece.value and not (earlier.value and advises(earlier.sentence)):  # named or told of first, set later
+        if piece.value and earlier.value not in (None, piece.value):
+            found.setdefault((piece.key, piece.against, piece.value), piece)
+        elif piece.value and not (earlier.value and advises(earlier.sentence)):  # named or told of first, set later
             found[at] = piece
     known = {piece.key for piece in found.values() if few_known or piece.worth != "unknown"}
     article = len(known) >= FEWEST and len(told) - len(own) <= QUOTED_SHARE * len(told)
-    return own, tuple(found.values()) if article else ()
+    return own, tuple(sorted(found.values(), key=lambda piece: piece.sentence.line)) if article else ()
 
 
 def _pieces(one: Sentence) -> Sequence[Advice]:
@@ -103,17 +120,20 @@ def _pieces(one: Sentence) -> Sequence[Advice]:
 def _variables(one: Sentence) -> Iterator[Advice]:
     told = advises(one)
     for match in _SETTING.finditer(one.text):
-        name, value = match[1], match[2] or match[3] or match[4]
+        name, value = match[1], (match[2] or match[3] or match[4] or "").rstrip(".,?!") or None
         row = variable(name)
         of = next((item for item in passed_on() if name in item.variables), None)
         if of is None and varies_by_start(name):
             continue
         known = of is not None or row is not None or name.startswith(("NCCL_", "TORCH_NCCL_"))
         typed = value is not None and (not one.code or f"{name}={value}" in one.text or "environ" in one.text)
-        if (value and known) or (told and (typed or (known and not one.code))):
+        set_here = bool(value) and known and not asks(one)
+        if set_here or (told and (typed or (known and not one.code))):
             effect = (row.effect,) if row is not None else ()
             settle = f"unhang explain {name}" if known else ""
             piece = Advice(one, name, "depends" if known else "unknown", effect, settle, value)
+            if row is not None and value is not None and is_default(row, value):
+                of = _DEFAULT  # what a row says of a variable is meant of setting it to something else
             yield _judged(piece, of, one.text[: match.start()])
 
 

@@ -80,6 +80,13 @@ def _of_row(one: Advice, verdict: Verdict) -> Iterator[_Said]:
     yield from (("already", (passed.what,)) for passed in verdict.checked if passed.what.template in has)
 
 
+def causes_remedied(one: Advice) -> frozenset[Cause]:
+    """What ``one`` is a remedy for; empty where its row says nothing of it."""
+    named = [name.split(".") for name in one.row.found] if one.row is not None else []
+    risks = {risk_file(family).risk[name].cause for family, _, name in named}
+    return frozenset(risks | set(one.row.causes if one.row is not None else ()))
+
+
 @cache
 def _worths() -> Mapping[str, Worth]:
     """What a setting is worth of which `unhang check` says this (``worths.toml``)."""

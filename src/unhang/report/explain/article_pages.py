@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from functools import reduce
 
 from unhang.report.explain.article_advice import Advice, Worth
+from unhang.report.explain.article_judgement import causes_remedied
 from unhang.report.explain.article_sentences import Sentence, says
 from unhang.report.explain.page import Explanation, ExplanationPage, PageLine
 from unhang.report.explain.term_search import asking_words, terms_within
 from unhang.sentences import Text, say
 
-CAUSES_SHOWN, QUOTE, _SHORTEST_TITLE = 3, 160, 8
+CAUSES_SHOWN, QUOTE, _SHORTEST_TITLE, _TITLES = 3, 160, 8, 8
+_FEWEST_REMEDIES = 2
+"""Different pieces of advice for one cause that make it what the article is about."""
 _COUNTS: dict[Worth, Text] = {
     "right": say("{count} {count:helps|help}"),
     "already": say("{count} {count:is|are} so already"),
@@ -27,7 +30,7 @@ _COUNTS: dict[Worth, Text] = {
 
 def explained_article(told: Sequence[Sentence], advice: Sequence[Advice], command: Sequence[str]) -> Explanation:
     """The pages of an article with ``advice``; ``command``: of the job it is judged for as well."""
-    title = next((one.text for one in told if len(one.text) >= _SHORTEST_TITLE), told[0].text)
+    title = _title(told)
     counted = Counter(one.worth for one in advice)
     parts = (Text(text.template, {"count": counted[worth]}) for worth, text in _COUNTS.items() if counted[worth])
     worths = reduce(lambda one, more: say("{one}, {more}", one=one, more=more), parts)
@@ -35,7 +38,9 @@ def explained_article(told: Sequence[Sentence], advice: Sequence[Advice], comman
     for_whom = say("Judged for this machine and this job.")
     if not command:
         for_whom = say("Judged for this machine; for a job too: unhang explain FILE -- COMMAND")
-    head = ExplanationPage("article", _quote(title), (summary, for_whom), details=(*_symptom(told), *_causes(told)))
+    head = ExplanationPage(
+        "article", _quote(title), (summary, for_whom), details=(*_symptom(told), *(_causes(told) or _remedied(advice)))
+    )
     return Explanation(title, (head, *(_page(one, shlex.join(command)) for one in advice)))
 
 
@@ -65,6 +70,13 @@ def _symptom(told: Sequence[Sentence]) -> list[tuple[Text, PageLine]]:
     return []
 
 
+def _title(told: Sequence[Sentence]) -> str:
+    """The first line that names a symptom; a saved page begins with the names of its site."""
+    long = [one.text for one in told[:_TITLES] if len(one.text) >= _SHORTEST_TITLE] or [told[0].text]
+    symptoms = set(asking_words()["symptoms"])
+    return next((text for text in long if symptoms & {one.names[0] for one in terms_within(text).values()}), long[0])
+
+
 def _causes(told: Sequence[Sentence]) -> list[tuple[Text, PageLine]]:
     """The causes of which its part on causes speaks; where it has none, its sentences that say why."""
     told_why = [one for one in told if says("because", one.text) and one.part not in ("advice", "described")]
@@ -80,3 +92,15 @@ def _cause_of(text: str) -> str:
     """The first cause that all terms in ``text`` have; empty where they have none in common."""
     held = [term.causes for term in terms_within(text).values() if term.causes and not term.alone]
     return next((cause for cause in held[0] if all(cause in one for one in held)), "") if held else ""
+
+
+def _remedied(advice: Sequence[Advice]) -> list[tuple[Text, PageLine]]:
+    """The cause that most of its advice is for, where it names none in words."""
+    helps = {one.row.id: one for one in reversed(advice) if one.row is not None and not one.against}
+    causes = {name: causes_remedied(one) for name, one in helps.items()}
+    held = Counter(cause for found in causes.values() for cause in found).most_common(2)
+    if not held or held[0][1] < _FEWEST_REMEDIES or (len(held) > 1 and held[1][1] == held[0][1]):
+        return []
+    first = next(one for name, one in reversed(helps.items()) if held[0][0] in causes[name])
+    quote = _quote(first.sentence.text)
+    return [(say("Its advice is for"), say("{symptom} (“{quote}”)", symptom=held[0][0].value, quote=quote))]

@@ -19,7 +19,7 @@ _BREAKS = {**{f"h{level}": f"\n{'#' * level} " for level in range(1, 7)}, "li": 
 _BREAKS |= dict.fromkeys(("p", "div", "br", "tr", "ul", "ol", "section", "blockquote"), "\n")
 _BREAKS |= {f"/{name}": "\n" for name in _BREAKS} | dict.fromkeys(("pre", "/pre"), "\n```\n")  # what a reader sees
 _FENCE = ("```", "~~~")
-_END = re.compile(r"(?<=[。！？；;])|(?<=[.!?])\s+(?=[^a-z\s])")
+_END = re.compile(r"(?<=[。！？；])|(?<=[^)];)|(?<=[.!?])\s+(?=[^a-z\s])")
 _COMMA = re.compile(r"，|,(?=[^\s\d])")
 _EXAMPLES = {"proper": "advice", "wrong": "failed"}
 """Parts of a short line with such words; of the example below it too, until a heading or the end of the code."""
@@ -32,7 +32,7 @@ _LISTED = re.compile(
 _MARKS = re.compile(r"^#+\s*|\*\*|__|^>\s*|`")
 _LINK = re.compile(r"!?\[([^\]]{0,200})\]\([^)\s]{0,500}\)")
 _OF_A_PROGRAM = re.compile(
-    r"\[(?:rank|PID|E|W|I|\d)|\([\w ]+ pid=\d|[IWEF]\d{4} |\d{4}-\d\d-\d\d[ T]\d|\d\d:\d\d:\d\d|Traceback|File \""
+    r"\[(?:[Rr]ank|PID|E|W|I|\d)|\([\w ]+ pid=\d|[IWEF]\d{4} |\d{4}-\d\d-\d\d[ T]\d|\d\d:\d\d:\d\d|Traceback|File \""
     r"|[\w.]+(?:Error|Exception):|terminate called|\S+:\d+:\d+ \[\d+\] NCCL |(?:Signal|WARNING|ERROR|INFO|DEBUG)\b"
 )
 _CODE = re.compile(
@@ -149,12 +149,18 @@ def advises(one: Sentence) -> bool:
     list or a line of a program in a part on remedies. In one on causes it must also name what to set or call."""
     told = one.text.casefold().replace("’", "'")
     acts, named = _acts().search(told) is not None, _NAMED.search(told) is not None
-    if one.text[-1] in "?？":
+    if asks(one):
         return False
     if one.part in OF_NO_ADVICE:
         return named and (acts or says("urges", told))
     listed = one.part in _EXAMPLES.values() and (one.listed or one.code)
-    return listed or acts or (says("urges", told) and (named or says("verbs", told)))
+    urged = says("urges", told) or says("proposes", told)
+    return listed or acts or (urged and (named or says("verbs", told)))
+
+
+def asks(one: Sentence) -> bool:
+    """Whether ``one`` is a question, and not a proposal in the form of one."""
+    return one.text[-1] in "?？" and not says("proposes", one.text)
 
 
 def clauses(spoken: str) -> list[str]:
@@ -176,9 +182,10 @@ def _acts() -> re.Pattern[str]:
         ["|".join(map(re.escape, (word for word in words[use] if word.isascii() is latin))) for use in words]
         for latin in (True, False)
     )
+    did = "|".join(asking_words()["did"])
     return re.compile(
         rf"(?:^|[^\w\s'’.-]\s*|\b(?:{leads})\s+(?:\w+ly\s+)?)(?:{verbs})(?![\w(=.-])"
-        rf"|\b(?:i|we)(?:'ve|\s+(?:have|had|also|then|just|simply|finally))*\s+(?!do\b|don't)(?:{verbs})(?:\w?ed|d)?\b"
+        rf"|\b(?:i|we)(?:'ve|\s+(?:have|had|also|then|just|simply|finally))*\s+(?!do\b|don't)(?:{did}|(?:{verbs})(?:\w?ed|d)?)\b"
         rf"|(?:^|[^\u3400-\u9fff]|{led}|[把将][^，,。]{{1,40}})(?:{does})"
         r"(?![率量户于来例者法途]|[^，,。]{0,40}(?:时|时候|过程中|[之以]?后)(?:[，,就]|$))"
     )
