@@ -7,14 +7,14 @@ folder that holds ``main.py``, with the modules beside it; ``tests/program/marks
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.check.risks.program.asked import ask, in_words
-from tests.program.marks import LAUNCH, findings_of, marks_of
+from tests.program.marks import LAUNCH, findings_of, folder_with, marks_of, versions_of
 from unhang.findings import Finding
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -23,47 +23,52 @@ MARKED = re.compile(r'(?P<kind>[^"]+?)(?P<says>(?: "[^"]+")*)')
 
 @dataclass(frozen=True)
 class Program:
-    """``files``: what may hold marks, beside one another in ``folder``."""
+    """``texts``: of what may hold marks in ``folder``, by file; ``twin``: the name of the twin whose they are."""
 
     folder: Path
-    files: tuple[Path, ...]
+    texts: Mapping[str, str]
     command: str
+    twin: str
 
     @property
     def marks(self) -> Iterator[tuple[str, int, str, list[str]]]:
         """File, line, kind and words of every finding of this launch."""
-        for file in self.files:
-            for line, text in findings_of(file.read_text(), self.command):
+        for file, program in self.texts.items():
+            for line, text in findings_of(program, self.command):
                 mark = MARKED.fullmatch(text)
                 assert mark is not None, text
-                name = file.relative_to(self.folder).as_posix()
-                yield name, line, mark["kind"], re.findall(r'"([^"]+)"', mark["says"])
+                yield file, line, mark["kind"], re.findall(r'"([^"]+)"', mark["says"])
 
 
 def programs() -> Iterator[Program]:
     for folder in sorted(path for path in PROGRAMS.glob("*/*") if path.is_dir()):
-        yield from _launches(folder, tuple(sorted(folder.rglob("*.py"))), "main.py")
+        yield from _launches(folder, sorted(folder.rglob("*.py")), "main.py")
     for file in sorted(PROGRAMS.glob("*/*.py")):
         if any(marks_of(file.read_text())):
-            yield from _launches(file.parent, (file,), file.name)
+            yield from _launches(file.parent, [file], file.name)
 
 
-def _launches(folder: Path, files: tuple[Path, ...], script: str) -> Iterator[Program]:
-    commands = [command for file in files for command in LAUNCH.findall(file.read_text())]
-    for command in commands or [f"torchrun --nproc_per_node 2 {script}"]:
-        yield Program(folder, files, command)
+def _launches(folder: Path, files: Sequence[Path], script: str) -> Iterator[Program]:
+    read = {file.relative_to(folder).as_posix(): file.read_text() for file in files}
+    commands = [command for text in read.values() for command in LAUNCH.findall(text)]
+    for twin, texts in versions_of(read):
+        for command in commands or [f"torchrun --nproc_per_node 2 {script}"]:
+            yield Program(folder, texts, command, twin)
 
 
 def name_of(program: Program) -> str:
-    return f"{program.folder.relative_to(PROGRAMS)}: {program.command.removeprefix('torchrun --nproc_per_node 2 ')}"
+    launch = program.command.removeprefix("torchrun --nproc_per_node 2 ")
+    return f"{program.folder.relative_to(PROGRAMS)}: {launch} {program.twin}".rstrip()
 
 
 ALL = list(programs())
 
 
 @pytest.mark.parametrize("program", ALL, ids=map(name_of, ALL))
-def test_what_is_marked_is_found_and_nothing_else(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(program.folder)
+def test_what_is_marked_is_found_and_nothing_else(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder_with(program.texts, program.folder, tmp_path / "programs"))
     unmarked = list(ask(program.command).findings)
     missing = []
     for mark in program.marks:

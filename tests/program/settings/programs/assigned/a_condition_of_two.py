@@ -1,3 +1,4 @@
+# fine counted on: args.kind == "ddp" => args.count && args.kind = "ddp" if args.size > 1 else "none" => args.count = 0\n    args.count += call()
 import argparse, os
 
 p = argparse.ArgumentParser()

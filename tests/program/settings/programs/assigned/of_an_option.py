@@ -1,3 +1,8 @@
+# fine assigned twice: args.wandb = "wandb" in args.report_to or "all" in args.report_to => args.wandb = False\n    args.wandb = call()
+# fine by a name: args.wandb = "wandb" in args.report_to or "all" in args.report_to => args.wandb = False\n    setattr(args, "wandb", call())
+# fine computed: "wandb" in args.report_to or "all" in args.report_to => call()
+# fine in a loop: args.wandb = "wandb" in args.report_to or "all" in args.report_to => for one in call():\n        args.wandb = False
+# fine unpacked: args.wandb = "wandb" in args.report_to or "all" in args.report_to => args.wandb, x = call()
 import argparse, os
 
 p = argparse.ArgumentParser()

@@ -1,3 +1,8 @@
+# also annotated by name: : Args => : "Optional[Args]"
+# fine changed: def main(cfg: Args): => cfg = Args()\ncfg.flag = ask()\n\n\ndef main():
+# fine made by a method: def main(cfg: Args): => cfg = Args.read("x")\n\n\ndef main():
+# fine made of what was told: def main(cfg: Args): => cfg = Args(**told)\n\n\ndef main():
+# fine made with an answer: def main(cfg: Args): => cfg = Args(flag=ask())\n\n\ndef main():
 from dataclasses import dataclass, field
 from typing import Optional
 

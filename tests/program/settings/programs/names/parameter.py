@@ -1,3 +1,9 @@
+# also after a return: def main(args):\n    if args.flag: => def main():\n    if not args.flag:\n        return\n    if True:  # finds: left out
+# also before an elif: def main(args):\n    if args.flag: => def main():\n    if args.mode == "train":\n        pass\n    elif x:  # finds: left out
+# fine changed by the program: args = p.parse_args() => args = p.parse_args()\nargs.flag = True && (args) => ()
+# fine names in a circle: def main(args):\n    if args.flag: => def main():\n    a = b\n    b = a\n    if a.flag:
+# fine parameter of another class: (args) => (args: Other)
+# fine set by name: args = p.parse_args() => args = p.parse_args()\nfor k, v in told().items():\n    setattr(args, k, v) && (args) => ()
 import argparse
 
 p = argparse.ArgumentParser()

@@ -1,3 +1,4 @@
+# fine attribute unwrapped: = model => = model.module if hasattr(model, "module") else model
 import os, time, torch, torch.distributed as dist
 from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
 

@@ -1,3 +1,4 @@
+# fine given by callers safe: Shared() => Stranger()
 import os, time, torch, torch.distributed as dist
 
 

@@ -1,3 +1,6 @@
+# fine handed down false: rank, False => sync=False
+# fine handed down no rank: rank, => -1,
+# also handed down true: rank, False => sync=True
 import os, time, torch, torch.distributed as dist
 from contextlib import contextmanager
 

@@ -1,3 +1,6 @@
+# also member by extend: self.parts += [Mean()] => self.parts.extend([Mean()])
+# also member by insert: self.parts += [Mean()] => self.parts.insert(0, Mean())
+# fine member without a collective: Mean() => Loss()
 from ranks import first, together
 
 

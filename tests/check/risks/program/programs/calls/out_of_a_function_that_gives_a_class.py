@@ -1,3 +1,4 @@
+# fine out of a function that gives a class safe: return Shared\n    return Shared => return Plain\n    return Plain
 import os, time, torch, torch.distributed as dist
 
 

@@ -1,3 +1,4 @@
+# fine out of a maker safe: Shared() => Plain()
 import os, time, torch, torch.distributed as dist
 
 

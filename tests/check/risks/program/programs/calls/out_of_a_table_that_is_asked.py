@@ -1,3 +1,7 @@
+# fine family and a stranger: KINDS = {"one": Shared}\ntrainer = KINDS.get("one")() => trainer = registry.build(config)
+# also out of a table: KINDS.get("one") => KINDS["one"]
+# fine out of a table safe: : Shared => : Plain && KINDS.get("one") => KINDS["one"]
+# fine out of a table that is asked safe: : Shared => : Plain
 import os, time, torch, torch.distributed as dist
 
 

@@ -1,3 +1,4 @@
+# fine self in a base safe: Shared() => Plain()
 import os, time, torch, torch.distributed as dist
 
 

@@ -1,3 +1,4 @@
+# fine tried before a collective safe:         if helper.first:\n            decode(rows)\n =>
 from kit import helper
 
 

@@ -1,3 +1,4 @@
+# fine forward whose buffers stay: (True) => (True), broadcast_buffers=False
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 

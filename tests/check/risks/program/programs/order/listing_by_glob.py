@@ -1,3 +1,6 @@
+# also listing by os: glob.glob(path + "/*") => [os.path.join(path, one) for one in os.listdir(path)]
+# fine listing sorted: glob.glob(path + "/*") => sorted(os.listdir(path))
+# fine listing sorted later: found = glob.glob(path + "/*")  # fine => found = os.listdir(path)\n    found.sort()
 import os, glob
 
 

@@ -1,3 +1,8 @@
+# fine dict: set => dict
+# also frozenset counted: set() => frozenset(other.keys()) && name in self.names => at, name in enumerate(self.names)
+# also set as a list: self.names: => list(self.names):
+# fine set of numbers: set() => set(range(4))
+# fine set sorted: self.names: => sorted(self.names):
 import os, time, torch, torch.distributed as dist
 
 

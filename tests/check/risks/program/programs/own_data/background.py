@@ -1,3 +1,4 @@
+# fine background safe: fut.done() => step % 2 == 0
 import os, time, torch, torch.distributed as dist
 
 

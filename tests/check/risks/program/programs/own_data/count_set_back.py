@@ -1,3 +1,4 @@
+# fine count set back safe:         if state.rank != 0:\n            return\n =>
 import os, time, torch, torch.distributed as dist
 
 

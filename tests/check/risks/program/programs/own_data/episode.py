@@ -1,3 +1,5 @@
+# fine episode safe: not done => steps < 500
+# also episodes: done: => all(done) and steps < 500:
 import os, time, torch, torch.distributed as dist
 
 

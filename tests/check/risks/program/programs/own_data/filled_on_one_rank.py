@@ -1,3 +1,6 @@
+# also key looked for: found: => "loss" in found:
+# fine key that must be there: if found: => found["x"].item() &&     dist.all_reduce(x => dist.all_reduce(found["x"]
+# fine list of one: = fill() => = [fill()] && if found => for one in found && (x) => (one)
 import os, time, torch, torch.distributed as dist
 
 

@@ -1,3 +1,4 @@
+# also not joined: model.join => nullcontext && fine => finds: uneven-data possible stops
 import os, time, torch, torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -1,3 +1,5 @@
+# fine kept iterable with a limit: dist.all_reduce(batch) => if step > 9:\n                break\n            dist.all_reduce(batch)
+# fine kept rows: (IterableDataset) => (Dataset)
 import os, time, torch, torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
 

@@ -1,3 +1,5 @@
+# fine key by a flag: dist.get_rank() == 0 => flag
+# also key by own data: dist.get_rank() == => x[mask.bool()].sum() > && key in fill => key, value in fill().items && (key) => (value)
 import os, time, torch, torch.distributed as dist
 
 

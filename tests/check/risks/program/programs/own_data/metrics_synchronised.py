@@ -1,3 +1,5 @@
+# fine metrics not synchronised: True => False
+# fine metrics read by all: if trainer.is_global_zero => for _ in range(1)
 import lightning as L
 
 

@@ -1,3 +1,5 @@
+# fine norm of gradients asked for alike: p.grad is not None => p.requires_grad
+# fine norm of gradients safe:     if not grads:\n        return 0.0\n =>
 import os, time, torch, torch.distributed as dist
 
 

@@ -1,3 +1,5 @@
+# fine rounds of a plain loader: in loader() => in DataLoader(rows) && dist.all_reduce(x)\n =>
+# fine rounds without the model: model(batch) => print(batch)
 import os, time, torch, torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
 from torch.distributed.fsdp import fully_shard

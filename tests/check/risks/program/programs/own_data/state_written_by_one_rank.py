@@ -1,3 +1,4 @@
+# fine state written by all: if dist.get_rank() == 0:\n        torch.save({}, folder / STATE_FILE) => torch.save({}, folder / STATE_FILE)
 import os, time, torch, torch.distributed as dist
 
 STATE_FILE = "state.pt"

@@ -1,3 +1,4 @@
+# fine table filled safe: told = measured => shown = measured
 import os, time, torch, torch.distributed as dist
 
 

@@ -1,3 +1,7 @@
+# fine tower in training: pixel_values is not None => self.training
+# fine tower on both sides: ids = self.tower(pixel_values) => ids = self.tower(pixel_values)\n        else:\n            ids = self.tower(ids) * 0
+# fine tower with unused parameters: Net() => Net(), find_unused_parameters=True
+# fine tower without parameters: = self.tower => = self.drop
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -1,3 +1,4 @@
+# fine a name for a collective safe: else: => else:\n        join = abs && return\n        join = abs => print(1)
 import os, time, torch, torch.distributed as dist
 
 

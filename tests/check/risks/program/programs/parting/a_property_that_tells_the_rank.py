@@ -1,3 +1,4 @@
+# fine a property that tells the rank safe: break => print(1)\n    if job.many and step > 5:\n        break
 import os, time, torch, torch.distributed as dist
 
 

@@ -1,3 +1,4 @@
+# fine behind a call in another file safe: save()  # fine => print(1)\nsave()
 from ranks import first, together
 import torch, torch.distributed as dist
 

@@ -1,3 +1,4 @@
+# fine the number of a spawned worker safe: index = => size =
 import os, time, torch, torch.distributed as dist
 import torch.multiprocessing as mp
 

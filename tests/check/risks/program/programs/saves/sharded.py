@@ -1,3 +1,6 @@
+# also a name of both: main: => main_or_all: && likely => possible
+# also a setting may send all: main: => main or args.use_deepspeed: && likely => possible
+# fine as in diffusers: from torch.distributed.fsdp import fully_shard\n => && fully_shard(net)\n =>
 import os, time, torch, torch.distributed as dist
 from accelerate import Accelerator
 from accelerate.utils import ProjectConfiguration

@@ -1,3 +1,6 @@
+# fine seeded by a function: dist.get_rank() => 3
+# also seeded by nobody:     seed() =>     pass
+# also seeded with the rank: seed(): => main(data): && \n\ndef main(data):\n    seed()\n =>
 import random, torch
 import torch.distributed as dist
 

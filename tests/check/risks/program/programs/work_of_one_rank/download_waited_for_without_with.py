@@ -1,3 +1,4 @@
+# fine download waited for: file_there("x") => with file_there("x"): &&     dist.barrier =>         dist.barrier
 import os, time, torch, torch.distributed as dist
 from contextlib import contextmanager
 from huggingface_hub import snapshot_download

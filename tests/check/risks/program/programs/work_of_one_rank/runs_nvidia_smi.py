@@ -1,3 +1,6 @@
+# also runs aws: "nvidia-smi" => f"aws s3 cp {source} ." && 0: => 0:  # finds: single-rank-work possible slows "run subprocess.run"
+# also runs git: "nvidia-smi" => ["git", "clone", source] && 0: => 0:  # finds: single-rank-work possible slows "run subprocess.run"
+# also runs mkdir: "nvidia-smi" => f"mkdir {source}"
 import os, time, torch, torch.distributed as dist
 import subprocess, datetime
 

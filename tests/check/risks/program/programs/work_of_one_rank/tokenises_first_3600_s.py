@@ -1,3 +1,4 @@
+# also tokenises first 60 s: 3600 => 60 && note "3,600 s at most" => slows "60 s at most"
 dist.init_process_group("nccl", timeout=timedelta(seconds=3600))  # finds: device-mapping possible note
 
 from datasets import load_dataset

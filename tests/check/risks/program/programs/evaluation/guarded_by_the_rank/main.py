@@ -1,3 +1,5 @@
+# also guarded by a function: args.rank == 0: => is_master(args):
+# also guarded by a setting: if args.rank == 0: => args.logs = is_master(args)\n        if args.logs: && likely => possible
 from train import train_one_epoch, evaluate
 from ranks import is_master, start
 

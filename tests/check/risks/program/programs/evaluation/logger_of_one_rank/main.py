@@ -1,3 +1,4 @@
+# fine logger of all:     if dist.get_rank() != 0:\n        return Nothing()\n =>
 from torch.distributed.fsdp import fully_shard
 from loggers import Metrics
 

@@ -1,9 +1,0 @@
-import os, time, torch, torch.distributed as dist
-
-model = torch.nn.parallel.DistributedDataParallel(net)
-for batch in rows:
-    try:
-        loss = model(batch)
-        loss.backward()  # finds: rank-conditional-collective possible stops
-    except Exception as error:
-        print(error)

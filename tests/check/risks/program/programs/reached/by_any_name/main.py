@@ -1,3 +1,0 @@
-import loaders
-
-getattr(loaders, name)(data)

@@ -1,3 +1,0 @@
-import loaders
-
-make = loaders.by_rows

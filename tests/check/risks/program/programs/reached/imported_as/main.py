@@ -1,3 +1,0 @@
-from loaders import by_rows as rows
-
-rows(data)

@@ -1,3 +1,0 @@
-import loaders
-
-print(getattr(args, name))
