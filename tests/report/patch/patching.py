@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
@@ -15,14 +16,15 @@ from unhang.report.localizer import Localizer
 from unhang.report.patch import Patch, PatchSources, make_patch
 
 ASKED = ("program", "timers", "environment")
-NEEDED = [check for check in ALL_INSPECTIONS if check.name in ASKED]
+TRAIN = "torchrun --nproc-per-node 2 train.py"
 
 
-def look(command: str, **assumed: str) -> tuple[Verdict, NodeInspection]:
-    """What ``unhang check`` says of ``command``, and what it has seen. ``assumed``: versions of packages."""
-    machine = Machine(environment={"PATH": "/none", "HOME": "/none"})
-    here, gaps = inspect_node(machine, PlannedJob(tuple(command.split()), assumed), NEEDED)
-    return judge([here], ASKED, gaps), here
+def look(command: str, asked: Sequence[str] = ASKED, **assumed: str) -> tuple[Verdict, NodeInspection]:
+    """What the checks ``asked`` say of ``command``, and what they have seen. ``assumed``: versions of packages."""
+    machine, checks = Machine(environment={"PATH": "/none", "HOME": "/none"}), ALL_INSPECTIONS
+    plan = PlannedJob(tuple(command.split()), assumed)
+    here, gaps = inspect_node(machine, plan, [check for check in checks if check.name in asked])
+    return judge([here], asked, gaps), here
 
 
 def of_check(verdict: Verdict, here: NodeInspection, lang: str = "en") -> Patch:

@@ -6,20 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.patch.patching import apply, make_repository, of_check
-from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
-from unhang.check.judge import judge
-from unhang.findings import Verdict
-from unhang.host.inspection_result import NodeInspection
-from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import PlannedJob
+from tests.report.patch.patching import TRAIN, apply, look, make_repository, of_check, summaries
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 ASKED = ("program", "configuration")
-NEEDED = [check for check in ALL_INSPECTIONS if check.name in (*ASKED, "timers", "versions", "devices")]
 TRAINER = "from transformers import Trainer, TrainingArguments, HfArgumentParser\n"
-TRAIN = "torchrun --nproc-per-node 2 train.py"
 
 ACCELERATE = """\
 # written by hand
@@ -62,12 +54,6 @@ FILES = {
 }
 
 
-def look(command: str) -> tuple[Verdict, NodeInspection]:
-    machine = Machine(environment={"PATH": "/none", "HOME": "/none"})
-    here, gaps = inspect_node(machine, PlannedJob(tuple(command.split()), {}), NEEDED)
-    return judge([here], ASKED, gaps), here
-
-
 @pytest.mark.parametrize("kind", FILES)
 def test_one_value_changes_and_nothing_beside_it(kind: str, tmp_path: Path) -> None:
     command, name, before, after, words = FILES[kind]
@@ -75,14 +61,14 @@ def test_one_value_changes_and_nothing_beside_it(kind: str, tmp_path: Path) -> N
     path = tmp_path / name
     path.write_text(before)
 
-    verdict, here = look(command)
+    verdict, here = look(command, ASKED)
     patch = of_check(verdict, here)
 
-    assert any(words in str(finding.summary) for finding in verdict.findings)
+    assert any(words in summary for summary in summaries(verdict))
     assert "Read it before you apply it" in patch.text
     apply(patch, tmp_path)
     assert path.read_text() == after
-    assert not any(words in str(finding.summary) for finding in look(command)[0].findings)
+    assert not any(words in summary for summary in summaries(look(command, ASKED)[0]))
 
 
 def test_values_that_the_trainer_refuses_become_auto(tmp_path: Path) -> None:
@@ -95,10 +81,10 @@ def test_values_that_the_trainer_refuses_become_auto(tmp_path: Path) -> None:
     path.write_text(text)
     command = f"{TRAIN} --deepspeed ds.json --per_device_train_batch_size 8 --gradient_accumulation_steps 1"
 
-    apply(of_check(*look(command)), tmp_path)
+    apply(of_check(*look(command, ASKED)), tmp_path)
 
     assert path.read_text() == text.replace(": 4", ': "auto"').replace(": 2,", ': "auto",')
-    assert not any("differs from the arguments" in str(one.summary) for one in look(command)[0].findings)
+    assert not any("differs from the arguments" in summary for summary in summaries(look(command, ASKED)[0]))
 
 
 OTHERWISE = {
@@ -120,10 +106,10 @@ def test_a_value_that_is_not_at_one_place_stays(kind: str, tmp_path: Path) -> No
     (tmp_path / "train.py").write_text("print()\n")
     (tmp_path / "a.yaml").write_text(text)
 
-    verdict, here = look(command)
+    verdict, here = look(command, ASKED)
     patch = of_check(verdict, here)
 
-    assert any("even_batches is off" in str(finding.summary) for finding in verdict.findings)
+    assert any("even_batches is off" in summary for summary in summaries(verdict))
     assert "it is not certain what to edit there" in patch.text
     assert patch.edits == 0
 
@@ -135,7 +121,7 @@ def test_a_file_outside_of_the_project_gets_none(tmp_path: Path, monkeypatch: py
     (tmp_path / "a.yaml").write_text(FILES["even_batches"][2])
     monkeypatch.chdir(folder)
 
-    patch = of_check(*look("accelerate launch --config_file ../a.yaml train.py"))
+    patch = of_check(*look("accelerate launch --config_file ../a.yaml train.py", ASKED))
 
     assert patch.edits == 0
     assert "is outside this project" in patch.text
