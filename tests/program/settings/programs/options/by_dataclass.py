@@ -1,3 +1,4 @@
+# also by tyro: from transformers import HfArgumentParser => import tyro && (args,) = HfArgumentParser((Args,)).parse_args_into_dataclasses() => args = tyro.cli(Args)
 # launch: torchrun by_dataclass.py
 # launch: torchrun by_dataclass.py --val_split 0.1
 # launch: torchrun by_dataclass.py --val_split=0
