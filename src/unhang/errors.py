@@ -4,7 +4,8 @@ UnhangError                   one plain sentence for the person, exit code 2
 ├── UsageError                what was asked for cannot be done as asked
 ├── EvidenceError             a source cannot be read
 │   ├── DumpError             a flight-recorder dump is torn, hostile or of an unknown shape
-│   └── ArchiveError          an archive is damaged, too large, or tries to leave its folder
+│   ├── ArchiveError          an archive is damaged, too large, or tries to leave its folder
+│   └── ObjectError           an object behind a URL cannot be read
 ├── KnowledgeError            a data file of ours breaks its own contract
 ├── GuardError                a guard stops a rank that would have waited for nothing
 │   ├── RanksMissing          ranks did not come where all have to
@@ -44,6 +45,10 @@ class DumpError(EvidenceError):
 
 class ArchiveError(EvidenceError):
     """An archive is damaged, larger than allowed, or names paths outside its folder."""
+
+
+class ObjectError(EvidenceError):
+    """An object behind a URL cannot be read, or not further; the message is the reason, as a clause."""
 
 
 class KnowledgeError(UnhangError):

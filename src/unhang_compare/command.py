@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from unhang.cli.options import Format, Language, Redact
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
+    from unhang.cli.output.progress_bar import ReadingBar
     from unhang_compare.comparison import RunComparison
     from unhang_compare.comparison_side import ComparisonSide
 
@@ -21,7 +23,7 @@ def compare(
         list[str],
         typer.Argument(
             metavar="A [B]",
-            help="Run folders of unhang run, torch.profiler traces (.json, .json.gz), or folders of traces.",
+            help="Run folders of unhang run, torch.profiler traces (.json, .json.gz), folders of traces; also as URLs.",
         ),
     ],
     steps: Annotated[
@@ -105,17 +107,31 @@ def _read(paths: list[str]) -> tuple[ComparisonSide, ComparisonSide]:
     from unhang.cli.output.progress_bar import ReadingBar
     from unhang_compare.comparison_side import input_size, read_side
 
-    total = sum(input_size(path) for path in paths if Path(path).expanduser().exists())
     done = 0
-    with ReadingBar() as bar:
+    with ReadingBar() as bar, ExitStack() as copies:
+        sides = [_place_of(path, copies, bar) for path in paths]
+        total = sum(input_size(str(copy or name)) for name, copy in sides if (copy or Path(name).expanduser()).exists())
 
         def seen(count: int, name: str) -> None:
             nonlocal done
             done += count
             bar.tell(min(done, total), total, name)
 
-        found = [read_side(path, seen) for path in paths]
+        found = [read_side(name, seen, copy) for name, copy in sides]
     return found[0], found[-1]
+
+
+def _place_of(path: str, copies: ExitStack, bar: ReadingBar) -> tuple[str, Path | None]:
+    """How ``path`` is shown, and where a copy lies when it is a URL."""
+    from unhang.evidence.found_files import is_url
+
+    if not is_url(path):
+        return path, None
+    from unhang.evidence.objects.local_copy import local_copy
+    from unhang_compare.comparison_side import is_compared
+
+    copy = copies.enter_context(local_copy(path, lambda name, _size: is_compared(name), bar.tell))
+    return copy.name, copy.place
 
 
 def _give(comparison: RunComparison, form: Format, lang: str | None, *, redact: bool) -> None:

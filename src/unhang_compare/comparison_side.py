@@ -47,23 +47,41 @@ class ComparisonSide:
     unread: list[Unread] = field(default_factory=list)
 
 
-def read_side(text: str, seen: Seen = lambda _count, _name: None) -> ComparisonSide:
-    """Everything one argument names.
+def read_side(text: str, seen: Seen = lambda _count, _name: None, copy: Path | None = None) -> ComparisonSide:
+    """Everything one argument names; ``copy``: where on this machine a copy of what a URL names lies.
 
     Raises UsageError where it is nothing of the kind, EvidenceError where nothing of it can be read.
     """
-    path = Path(text).expanduser()
+    path = copy or Path(text).expanduser()
     if not path.exists():
         raise UsageError(f"{text} does not exist", next_step="name a run folder of unhang run, or a profiler trace")
     if path.is_dir():
         found = any((path / name).is_file() for name in _RUN_FILES)
-        return _run(text, path) if found else _traces(text, _trace_files(path), seen)
-    if not looks_like_trace(read_trace_head(path)):
+        side = _run(text, path) if found else _traces(text, _trace_files(path), seen)
+    elif looks_like_trace(read_trace_head(path)):
+        side = _traces(text, [path], seen)
+    else:
         raise UsageError(
             f"{text} is not a torch.profiler trace",
             next_step="compare reads run folders of unhang run, and traces as export_chrome_trace writes them",
         )
-    return _traces(text, [path], seen)
+    return side if copy is None else _as_named(side, str(copy), text)
+
+
+def _as_named(side: ComparisonSide, copy: str, url: str) -> ComparisonSide:
+    """``side`` with its sources as they are called behind the URL."""
+
+    def there(source: Source) -> Source:
+        return replace(source, path=source.path.replace(copy, url))
+
+    ranks = [replace(one, source=there(one.source)) for one in side.ranks]
+    return replace(side, ranks=ranks, unread=[replace(one, source=there(one.source)) for one in side.unread])
+
+
+def is_compared(name: str) -> bool:
+    """Whether a comparison reads the file ``name`` of those below a URL: the few of a run, or its traces."""
+    evidence = name.split("/", maxsplit=1)[0] in ("dumps", "stacks", "logs", "source")
+    return name in _RUN_FILES or (not evidence and _TRACE_NAME.search(name) is not None)
 
 
 def input_size(text: str) -> int:

@@ -17,7 +17,7 @@ def diagnose(
         list[str] | None,
         typer.Argument(
             metavar="PATH…",
-            help="Any mix of logs, flight-recorder and stack dumps, bundles, folders, globs;"
+            help="Any mix of logs, flight-recorder and stack dumps, bundles, folders, globs, URLs (s3://…);"
             " -: standard input, the default for a pipe.",
         ),
     ] = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +28,8 @@ def view(
         str | None,
         typer.Argument(
             metavar="[DIR|URL]",
-            help="Run folder, or the address printed by unhang view --web; default: the newest in unhang-runs.",
+            help="Run folder, one in a store (s3://…), or the address printed by unhang view --web;"
+            " default: the newest in unhang-runs.",
         ),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print one screen and exit.")] = False,
@@ -57,21 +59,23 @@ def view(
     from unhang.report.localizer import Localizer
     from unhang.report.redaction.redact import Redactor
 
-    folder, read = _source(place)
     localizer = Localizer(resolve_language(lang), Redactor())
     console = Console(highlight=False)
-    if perfetto is not None:
-        _export(read(folder), perfetto, localizer)
-    elif web:
-        _serve(folder, read, listen, localizer, open_browser=not no_open)
-    elif once or not underlying_stream(sys.stdout).isatty():
-        _one_screen(folder, read, console, localizer)
-    else:
-        read(folder)  # a folder that is none is said before the screen is taken
-        _follow(folder, read, console, localizer)
+    with ExitStack() as copies:
+        folder, read = _source(place, copies)
+        if perfetto is not None:
+            _export(read(folder), perfetto, localizer)
+        elif web:
+            _serve(folder, read, listen, localizer, open_browser=not no_open)
+        elif once or not underlying_stream(sys.stdout).isatty():
+            _one_screen(folder, read, console, localizer)
+        else:
+            read(folder)  # a folder that is none is said before the screen is taken
+            _follow(folder, read, console, localizer)
 
 
-def _source(place: str | None) -> tuple[Path, Callable[[Path], RunReading]]:
+def _source(place: str | None, copies: ExitStack) -> tuple[Path, Callable[[Path], RunReading]]:
+    from unhang.evidence.found_files import is_url
     from unhang.view.last_moment import read_with_its_end
     from unhang.view.reading import latest_run, run_in
     from unhang.view.remote import RemoteRun, is_address
@@ -80,7 +84,28 @@ def _source(place: str | None) -> tuple[Path, Callable[[Path], RunReading]]:
         return latest_run(), read_with_its_end
     if is_address(place):
         return Path(place), RemoteRun(place).read
+    if is_url(place):
+        return _copied(place, copies)
     return run_in(Path(place)), read_with_its_end
+
+
+def _copied(url: str, copies: ExitStack) -> tuple[Path, Callable[[Path], RunReading]]:
+    """A run folder in a store, as it is now."""
+    from dataclasses import replace
+
+    from unhang.cli.output.progress_bar import ReadingBar
+    from unhang.evidence.objects.local_copy import local_copy
+    from unhang.view.last_moment import read_with_its_end
+    from unhang.view.reading import MAX_BYTES, run_in
+
+    with ReadingBar() as bar:
+        copy = copies.enter_context(local_copy(url, lambda name, size: _is_shown(name) and size <= MAX_BYTES, bar.tell))
+    return run_in(copy.place), lambda folder: replace(read_with_its_end(folder), url=copy.name)
+
+
+def _is_shown(name: str) -> bool:
+    """Not the evidence, of which there is most and which only a diagnosis reads."""
+    return not {"dumps", "stacks", "logs", "source"} & set(name.split("/")[:-1])
 
 
 def _one_screen(folder: Path, read: Callable[[Path], RunReading], console: Console, localizer: Localizer) -> None:
@@ -117,12 +142,12 @@ def _serve(
     from unhang.errors import UsageError
     from unhang.report.language import translate
     from unhang.sentences import say
-    from unhang.view.last_moment import read_with_its_end
     from unhang.view.listening import listening_with_token
+    from unhang.view.remote import RemoteRun
     from unhang.view.web.responses import RunResponses
     from unhang.view.web.server import WebServer, serve_until_interrupted
 
-    if read is not read_with_its_end:
+    if isinstance(getattr(read, "__self__", None), RemoteRun):
         raise UsageError("--web serves a run folder, not another server", next_step="open that address in a browser")
     read(folder)
     server = WebServer(listening_with_token(listen), RunResponses(folder, localizer, read))

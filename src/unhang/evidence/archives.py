@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
-from unhang.errors import ArchiveError
+from unhang.errors import ArchiveError, ObjectError
 from unhang.evidence.bounded_streams import STREAM_ERRORS, BudgetedStream, TolerantStream, UnpackBudget, read_head
 from unhang.evidence.format_detection import HEAD_BYTES, FileKind, detect_format
 from unhang.evidence.read_limits import ReadLimits
@@ -60,7 +60,7 @@ def unpack(
 def _guarded(name: str, members: Iterator[ArchiveMember | Unread]) -> Iterator[ArchiveMember | Unread]:
     try:
         yield from members
-    except ArchiveError as error:
+    except (ArchiveError, ObjectError) as error:
         yield Unread(Source(name), f"{error}; what came before that was read")
     except STREAM_ERRORS as error:
         detail = str(error) or type(error).__name__

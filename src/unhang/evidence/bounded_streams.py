@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from typing import BinaryIO
 
-from unhang.errors import ArchiveError
+from unhang.errors import ArchiveError, ObjectError
 
 STREAM_ERRORS = (
     OSError,
@@ -46,7 +46,7 @@ class UnpackBudget:
             self.parent.spend(count)
 
 
-class _RawStream(io.RawIOBase):
+class RawStream(io.RawIOBase):
     """A stream whose ``read`` is our own: what the buffered readers above it ask for is made of that."""
 
     def readable(self) -> bool:
@@ -61,7 +61,7 @@ class _RawStream(io.RawIOBase):
         return len(chunk)
 
 
-class BudgetedStream(_RawStream):
+class BudgetedStream(RawStream):
     """``stream``, but every byte read is taken off ``budget``."""
 
     def __init__(self, stream: BinaryIO, budget: UnpackBudget) -> None:
@@ -79,7 +79,7 @@ class BudgetedStream(_RawStream):
         return chunk
 
 
-class TolerantStream(_RawStream):
+class TolerantStream(RawStream):
     """Stream that ends at the first read error and keeps it in ``trouble``; bytes in ``head`` are read first."""
 
     def __init__(self, stream: BinaryIO, head: bytes = b"", seen: Callable[[int], None] | None = None) -> None:
@@ -119,7 +119,7 @@ class TolerantStream(_RawStream):
             return b""
         try:
             return self._stream.read(size)
-        except ArchiveError as error:
+        except (ArchiveError, ObjectError) as error:
             self.trouble = str(error)
         except STREAM_ERRORS as error:
             self.trouble = f"is cut short or damaged ({error or type(error).__name__})"

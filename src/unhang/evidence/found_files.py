@@ -1,4 +1,4 @@
-"""Which files the user's words name: files, folders, globs. Looks at names and ``stat`` only; opens nothing."""
+"""Which files the user's words name: files, folders, globs, URLs. Looks at names and ``stat`` only; opens nothing."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from unhang.evidence.read_limits import ReadLimits
+from unhang.errors import ObjectError
+from unhang.evidence.read_limits import SKIPPED_FOLDERS, ReadLimits
 from unhang.findings import Source, Unread
 
-_SKIPPED_FOLDERS = frozenset(
-    (".git", ".hg", ".unhang", ".svn", "__pycache__", "node_modules", "site-packages", ".venv", ".mypy_cache")
-)
+if TYPE_CHECKING:
+    from unhang.evidence.objects.listing import FoundObject
+
 FILE_REPLACED = "is no longer the file that was found; it was not read"
+_FILE_URL = "file://"
 _PIPE_PATH = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
 
 
@@ -50,29 +52,69 @@ class FoundFile:
 class FoundFiles:
     """What the inputs name. ``pipes`` are to be read like standard input (``-``, ``<(command)``)."""
 
-    files: list[FoundFile] = field(default_factory=list)
+    files: list[FoundFile | FoundObject] = field(default_factory=list)
     pipes: list[str] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """Inputs that name nothing at all."""
+    inputs: list[str] = field(default_factory=list)
+    """All of them, as they may be shown: without what a URL holds of passwords and signatures."""
+
+
+def is_url(text: str) -> bool:
+    """Whether ``text`` is an address such as ``s3://bucket/run``; a file of that very name goes before."""
+    scheme, joint, _ = text.partition("://")
+    return bool(joint) and len(scheme) > 1 and scheme.isascii() and scheme.isalnum() and not os.path.lexists(text)
 
 
 def find_files(inputs: Sequence[str], limits: ReadLimits) -> FoundFiles:
     """Everything ``inputs`` name, sorted, each file once however often it is named or linked."""
     found = FoundFiles()
-    named: list[_NamedPath] = []
+    named: list[_NamedPath | str] = []
     for text in inputs:
         if text == "-" or _PIPE_PATH.fullmatch(text):
             found.pipes.append(text)
+        elif is_url(text) and not text.startswith(_FILE_URL):
+            named.append(text)
+            found.inputs.append(_shown(text))
             continue
-        paths = _expand(text)
-        if not paths:
+        elif paths := _expand(_path_of(text)):
+            named += paths
+        else:
             found.missing.append(text)
-        named += paths
-    walk = _Walk(found, limits, [os.path.realpath(one.root) for one in named])
+        found.inputs.append(text)
+    walk = _Walk(found, limits, [os.path.realpath(one.root) for one in named if not isinstance(one, str)])
     for one in named:
-        walk.add(one)
+        if isinstance(one, str):
+            _add_objects(one, found, limits)
+        else:
+            walk.add(one)
     return found
+
+
+def _shown(url: str) -> str:
+    from unhang.evidence.objects.stores import shown_url
+
+    return shown_url(url)
+
+
+def _add_objects(url: str, found: FoundFiles, limits: ReadLimits) -> None:
+    from unhang.evidence.objects.listing import find_objects
+
+    listing, known = find_objects(url, limits), {file.name for file in found.files}
+    found.files += [file for file in listing.files if file.name not in known]
+    found.unread += listing.unread
+    if not listing.files and not listing.unread:
+        found.missing.append(_shown(url))
+
+
+def _path_of(text: str) -> str:
+    """``text``, or the path that a file:// URL names: such a file is read as every other."""
+    if not text.startswith(_FILE_URL):
+        return text
+    from urllib.parse import unquote
+
+    return unquote(text.removeprefix(_FILE_URL).removeprefix("localhost"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +234,7 @@ class _Walk:
     def _children(self, folder: Path) -> Iterator[Path]:
         try:
             with os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in entries if entry.name not in _SKIPPED_FOLDERS)
+                names = sorted(entry.name for entry in entries if entry.name not in SKIPPED_FOLDERS)
         except OSError as error:
             self._refuse(folder, unreadable_reason(error))
             return
@@ -203,8 +245,10 @@ class _Walk:
         self._found.unread.append(Unread(Source(str(path)), reason))
 
 
-def unreadable_reason(error: OSError) -> str:
-    """One plain clause for an operating-system error."""
+def unreadable_reason(error: OSError | ObjectError) -> str:
+    """One plain clause for what kept a file from being opened."""
+    if isinstance(error, ObjectError):
+        return str(error)
     if isinstance(error, FileReplacedError):
         return FILE_REPLACED
     if isinstance(error, FileNotFoundError):

@@ -58,7 +58,7 @@ def read_evidence(
     found = find_files(inputs, limits)
     if not found.files and not found.pipes and not found.unread:
         raise _nothing_there(found)
-    reader = EvidenceReader(limits, inputs)
+    reader = EvidenceReader(limits, found.inputs)
     tell = _progress_callback(found, progress)
     with closing(reader):
         for piece in OpenedFiles(found, limits, tell):
@@ -73,7 +73,7 @@ def read_evidence(
 def _progress_callback(found: FoundFiles, progress: Progress | None) -> Callable[[int, str], None] | None:
     if progress is None:
         return None
-    total = sum(file.size for file in found.files)
+    total = sum(max(0, file.size) for file in found.files)
     done = 0
 
     def tell(count: int, name: str) -> None:
@@ -190,12 +190,12 @@ class EvidenceReader:
             # Only what is needed later: a piece holds the head of its file, which adds up over 16,000 ranks.
             self._dumps.append((piece.path, piece.size, piece.name, piece.identity))
             return
-        content = self._whole(piece, self._limits.dump)
+        content = piece.remote_dump() or self._whole(piece, self._limits.dump)
         if content is None:
             return
         if self._one_by_one is None:
             self._one_by_one = SingleDumpReader()
-        self._add_recording(self._one_by_one.read(content, source=piece.name))
+        self._add_recording(self._one_by_one.read(content, source=piece.name, written_s=piece.modified_s))
 
     def _read_dumps(self, tell: Callable[[int, str], None] | None) -> None:
         if not self._dumps:

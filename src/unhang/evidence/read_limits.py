@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 MIB = 1 << 20
 GIB = 1 << 30
+SKIPPED_FOLDERS = frozenset(
+    (".git", ".hg", ".unhang", ".svn", "__pycache__", "node_modules", "site-packages", ".venv", ".mypy_cache")
+)
+"""What is never looked into."""
 
 
 @dataclass(frozen=True, slots=True)

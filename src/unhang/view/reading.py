@@ -35,13 +35,19 @@ CarriedText = tuple[str, dict[str, Any]]
 @dataclass(frozen=True, slots=True)
 class RunReading:
     """What was read. ``live``: the run goes on; ``state`` is None where nothing tells (``because`` says why);
-    ``ended``: of a run that is over, what is known of its end."""
+    ``ended``: of a run that is over, what is known of its end; ``url``: where ``folder`` is a copy from."""
 
     folder: Path
     live: bool
     state: LiveState | None
     because: Text | None = None
     ended: tuple[CarriedText, ...] = ()
+    url: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the user calls its folder."""
+        return self.url or str(self.folder)
 
 
 class SharedReading(msgspec.Struct):

@@ -58,7 +58,7 @@ def render_screen(reading: RunReading, room: TerminalSize, localizer: Localizer)
     state = reading.state
     if state is None:
         return Group(
-            Styled(localizer.line(str(reading.folder)), "bold"),
+            Styled(localizer.line(reading.name), "bold"),
             Styled(sentences.missing_state_reason(reading, localizer)),
         )
     told = sentences.headline(state, localizer, live=reading.live)
@@ -232,7 +232,7 @@ def _spent(state: LiveState, localizer: Localizer) -> Iterator[Styled]:
 
 
 def _foot(reading: RunReading, localizer: Localizer) -> Styled:
-    folder = localizer.line(str(reading.folder))
+    folder = localizer.line(reading.name)
     return Styled(
         f"{folder}   {localizer.say(say('Ctrl-C exits; the job keeps running'))}" if reading.live else folder, "dim"
     )

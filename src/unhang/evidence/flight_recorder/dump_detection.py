@@ -24,6 +24,15 @@ _STRONG: Final = (
 )
 
 
+TORCH_START: Final = b"\x80\x02}("
+"""How torch starts a dump that has a status; Python's pickler would store the dict at once."""
+
+
+def is_read_at_both_ends(start: bytes) -> bool:
+    """Whether a dump that starts so is read by its header and the end of its ring, as torch writes them."""
+    return start.startswith(TORCH_START) and looks_like_flight_recorder(start)
+
+
 def looks_like_pickle(head: bytes) -> bool:
     """Whether ``head`` starts a pickle that holds (or imports) something."""
     return head.startswith(_PICKLE_STARTS) or _OLD_PICKLE.match(head) is not None

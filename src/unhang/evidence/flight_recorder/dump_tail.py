@@ -15,34 +15,57 @@ from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, Row, SharedTables
 from unhang.evidence.flight_recorder.entry_pattern import EntryPattern
 from unhang.evidence.flight_recorder.header import Header, ParsedDump, read_header
+from unhang.evidence.flight_recorder.ranged_dump import RangedDump
 from unhang.evidence.flight_recorder.ring_window import entries_before, read_back
 from unhang.evidence.pickles.plain_machine import CutShort, Memo, PlainMachine
 from unhang.evidence.pickles.safe_unpickle import run
 
-TORCH_START: Final = b"\x80\x02}("
-"""How torch starts a dump that has a status; Python's pickler would store the dict at once."""
 _DICT: Final = b"}("
 _NEAR: Final = 1 << 14
 _TRIES: Final = 24
+_NEXT_START: Final = 16
+"""The start of the second entry is looked at, too."""
 
 
 class UnexpectedLayout(Exception):
     """The pickle is not laid out as torch does."""
 
 
-def read_tail(data: bytes, shared: SharedTables) -> ParsedDump | None:
-    """The groups of the pickle ``data`` and its last entries; None when its layout asks for reading it whole."""
+class MoreNeeded(Exception):
+    """What is wanted lies in the hole of a dump of which only the ends were fetched: behind the start, or not."""
+
+    def __init__(self, *, of_start: bool) -> None:
+        self.of_start = of_start
+
+
+def read_tail(dump: bytes | RangedDump, shared: SharedTables) -> ParsedDump | None:
+    """The groups of the pickle ``dump`` and its last entries; None when its layout asks for reading it whole.
+
+    Of a :class:`RangedDump` no more is fetched than that takes. Raises what fetching raises.
+    """
     try:
-        return _TailReader(data, shared).read()
+        if isinstance(dump, bytes):
+            return _TailReader(dump, shared, (len(dump), len(dump))).read()
+        return _read_by_ranges(dump, shared)
     except (UnexpectedLayout, DumpError, CutShort):
         return None
 
 
+def _read_by_ranges(dump: RangedDump, shared: SharedTables) -> ParsedDump:
+    while True:
+        try:
+            return _TailReader(dump.with_hole(), shared, dump.hole).read()
+        except MoreNeeded as more:  # noqa: PERF203 - a round fetches, which takes far longer
+            dump.fetch_more(of_start=more.of_start)
+
+
 class _TailReader:
-    def __init__(self, data: bytes, shared: SharedTables) -> None:
+    def __init__(self, data: bytes, shared: SharedTables, hole: tuple[int, int]) -> None:
         self.data = data
         self.shared = shared
-        self.memo = _SkippedMemo(data)
+        self.hole = hole
+        """Where bytes are missing: between the start and the end of what was fetched."""
+        self.memo = _SkippedMemo(data, hole)
         self.columns = EntryColumns(shared)
         self.pattern_reader = EntryPattern(data, self.memo, self.columns)
         self.found: list[tuple[dict[Any, Any], int]] = []
@@ -54,9 +77,7 @@ class _TailReader:
         self.cut = False
 
     def read(self) -> ParsedDump:
-        self.first_end = run(self.machine, 0)
-        if self.machine.finished or len(self.machine.marks) != 2:
-            raise UnexpectedLayout
+        self._read_first()
         first, first_byte = self.found.pop()
         header = self._header()
         if not header.status:
@@ -76,6 +97,19 @@ class _TailReader:
             dropped=0 if reached_first else entries_before(oldest, rows),
             cut_at=len(self.data) if self.cut else None,
         )
+
+    def _read_first(self) -> None:
+        start, end = self.hole
+        try:
+            self.first_end = run(self.machine, 0)
+        except (DumpError, CutShort):
+            if start < end:
+                raise MoreNeeded(of_start=True) from None
+            raise
+        if start < end and self.first_end + _NEXT_START > start:
+            raise MoreNeeded(of_start=True)
+        if self.machine.finished or len(self.machine.marks) != 2:
+            raise UnexpectedLayout
 
     def _take_first(self, entry: dict[Any, Any], byte: int) -> bool:
         self.found.append((entry, byte))
@@ -120,8 +154,11 @@ class _TailReader:
 
     def _starts_before(self, upper: int, amount: int) -> list[int]:
         starts: list[int] = []
+        start, end = self.hole
         while len(starts) < amount:
-            upper = self.data.rfind(self.pattern, self.first_end, upper)
+            upper = self.data.rfind(self.pattern, self.first_end if start == end else end, upper)
+            if upper < 0 and start < end:
+                raise MoreNeeded(of_start=False)
             if upper < 0:
                 break
             starts.append(upper)
@@ -179,9 +216,10 @@ class _MachineState:
 class _SkippedMemo(Memo):
     """Finds values stored in the part that was skipped, by the opcode that stored them."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, hole: tuple[int, int]) -> None:
         super().__init__()
         self.data = data
+        self.hole = hole
         self.skipped_from: int | None = None
         self.skipped_to = 0
         self._slots: list[int] = []
@@ -204,21 +242,31 @@ class _SkippedMemo(Memo):
         at = bisect_left(self._slots, slot)
         low = self._bytes[at - 1] if at else self.skipped_from or 0  # slots are stored in rising order
         high = self._bytes[at] if at < len(self._bytes) else self.skipped_to
-        byte = low
+        start, end = self.hole
+        there = [(low, high)] if start == end or high <= start or low >= end else [(low, start), (end, high)]
+        for first, stop in there:
+            value, byte = self._stored_between(first, stop, put, low)
+            if value is not None:
+                at = bisect_left(self._slots, slot)  # what the value refers to may have been found meanwhile
+                self._slots.insert(at, slot)
+                self._bytes.insert(at, byte)
+                return value
+        if len(there) > 1:
+            raise MoreNeeded(of_start=True)
+        raise UnexpectedLayout
+
+    def _stored_between(self, byte: int, stop: int, put: bytes, low: int) -> tuple[Any, int]:
         for _ in range(_TRIES):
-            byte = self.data.find(put, byte, high)
+            byte = self.data.find(put, byte, stop)
             if byte < 0:
                 break
             value: Any = self._text_ending_at(byte, low)
             if value is None:
                 value = self._dict_ending_at(byte)  # it may start before the texts in it that are known
             if value is not None:
-                at = bisect_left(self._slots, slot)  # what the value refers to may have been found meanwhile
-                self._slots.insert(at, slot)
-                self._bytes.insert(at, byte)
-                return value
+                return value, byte
             byte += 1
-        raise UnexpectedLayout
+        return None, byte
 
     def _text_ending_at(self, end: int, low: int) -> str | None:
         data, start = self.data, end

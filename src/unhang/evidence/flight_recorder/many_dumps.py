@@ -15,6 +15,7 @@ from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.flight_recorder.columns import SharedTables
 from unhang.evidence.flight_recorder.header import ParsedDump
 from unhang.evidence.flight_recorder.json_text import looks_like_json
+from unhang.evidence.flight_recorder.ranged_dump import RangedDump, all_of
 from unhang.evidence.flight_recorder.reading import read_fallback, read_recorder_dump
 from unhang.evidence.flight_recorder.workers import DumpInput, DumpItem, Worker
 from unhang.evidence.found_files import FileIdentity
@@ -187,12 +188,17 @@ class SingleDumpReader:
         self._here = InProcessReader()
         self._worker: Worker | None = None
 
-    def read(self, content: bytes, *, source: str) -> DumpItem:
-        """The dump ``content``, which the report calls ``source``."""
+    def read(self, content: bytes | RangedDump, *, source: str, written_s: float | None = None) -> DumpItem:
+        """The dump ``content``, which the report calls ``source``; ``written_s``: when, if that is known."""
         try:
-            return read_recorder_dump(content, source=source, shared=self._shared, others=self._here)
+            return read_recorder_dump(
+                content, source=source, shared=self._shared, others=self._here, written_s=written_s
+            )
         except NeedsWorker:
-            return self._with_worker(DumpInput(source, content))
+            item = self._with_worker(DumpInput(source, all_of(content)))
+        if isinstance(item, RecorderDump):
+            item.written_s = written_s
+        return item
 
     def _with_worker(self, dump: DumpInput) -> DumpItem:
         if self._worker is None:

@@ -6,13 +6,15 @@ import os
 from pathlib import Path
 from typing import Final, Protocol
 
-from unhang.errors import DumpError
+from unhang.errors import DumpError, ObjectError
 from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.dump_tail import TORCH_START, read_tail
+from unhang.evidence.flight_recorder.dump_detection import TORCH_START
+from unhang.evidence.flight_recorder.dump_tail import read_tail
 from unhang.evidence.flight_recorder.header import ParsedDump
 from unhang.evidence.flight_recorder.json_text import looks_like_json, read_json
 from unhang.evidence.flight_recorder.nonstandard_pickle import read_nonstandard_pickle
+from unhang.evidence.flight_recorder.ranged_dump import RangedDump, all_of
 from unhang.evidence.found_files import FILE_REPLACED, FileIdentity, FileReplacedError, open_regular_file
 from unhang.evidence.items import STATE_COMPLETED, RecorderDump
 from unhang.findings import Source, Unread
@@ -35,7 +37,7 @@ def read_fallback(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDu
 
 
 def read_recorder_dump(
-    data: str | Path | bytes,
+    data: str | Path | bytes | RangedDump,
     *,
     source: str | None = None,
     rank: int | None = None,
@@ -43,6 +45,7 @@ def read_recorder_dump(
     shared: SharedTables | None = None,
     others: FallbackReader = read_fallback,
     identity: FileIdentity | None = None,
+    written_s: float | None = None,
 ) -> RecorderDump | Unread:
     """The flight-recorder dump in the file ``data`` (or in these bytes).
 
@@ -50,17 +53,18 @@ def read_recorder_dump(
     ``whole`` only the end of the ring is read, at least 64 entries (256 for Gloo) and back to the oldest unfinished
     position of every group; ``RecorderDump.whole`` tells. ``shared`` keeps equal values of many dumps once. ``others``
     reads what torch did not lay out itself. ``identity``: of the file that was found under this path; another one is
-    not read. Never raises for bad input and never runs anything in the file.
+    not read. ``written_s``: when it was written, where ``data`` is no path. Never raises for bad input and never runs
+    anything in the file.
     """
-    name = source if source is not None else ("" if isinstance(data, bytes) else os.fspath(data))
+    name = source if source is not None else (os.fspath(data) if isinstance(data, str | Path) else "")
     if rank is None:
         rank = rank_from_name(name)
-    place, written_s = Source(name), None
+    place = Source(name)
     try:
-        if not isinstance(data, bytes):
+        if isinstance(data, str | Path):
             data, written_s = _content(data, identity)
         parsed = _parse(data, shared or SharedTables(), whole=whole, others=others)
-    except (DumpError, OSError) as error:
+    except (DumpError, ObjectError, OSError) as error:
         return Unread(place, _reason(error), rank)
     return _recorder_dump(parsed, place, rank, written_s)
 
@@ -73,21 +77,25 @@ def _content(path: str | Path, identity: FileIdentity | None) -> tuple[bytes, fl
         return file.read(), told.st_mtime
 
 
-def _parse(data: bytes, shared: SharedTables, *, whole: bool, others: FallbackReader) -> ParsedDump:
-    if not data:
+def _parse(data: bytes | RangedDump, shared: SharedTables, *, whole: bool, others: FallbackReader) -> ParsedDump:
+    if not len(data):
         raise DumpError("empty file: the process ended before it wrote its dump")
     if len(data) > MAX_BYTES:
         raise DumpError(f"larger than {MAX_BYTES >> 20} MiB: no recorder writes that")
+    if isinstance(data, RangedDump) and not whole:  # it starts as torch writes it
+        tail = read_tail(data, shared)
+        return others(data.whole(), shared, whole=whole) if tail is None else tail
+    data = all_of(data)
     if not looks_like_json(data) and data[:1] not in (b"\x80", b"}", b"]", b"("):
         raise DumpError("neither a pickle nor JSON")
     tail = read_tail(data, shared) if data.startswith(TORCH_START) and not whole else None
     return others(data, shared, whole=whole) if tail is None else tail
 
 
-def _reason(error: DumpError | OSError) -> str:
+def _reason(error: DumpError | ObjectError | OSError) -> str:
     if isinstance(error, FileReplacedError):
         return FILE_REPLACED
-    if isinstance(error, DumpError):
+    if isinstance(error, DumpError | ObjectError):
         return str(error)
     return f"cannot be opened: {error.strerror or type(error).__name__}"
 

@@ -35,7 +35,7 @@ def share_reading(reading: RunReading, clean: Callable[[str], str]) -> SharedRea
     return SharedReading(
         reading.live,
         clean(str(reading.because or "")),
-        clean(str(reading.folder)),
+        clean(reading.name),
         _cleaned(state, clean) if state else None,
         [(clean(english), clean_serialized(parts, clean)) for english, parts in reading.ended],
     )
