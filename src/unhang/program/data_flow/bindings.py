@@ -43,16 +43,11 @@ class NameBindings:
         """What callers give, what names say, and which parameter is a batch."""
         batch = batch_parameters(self.here, self.calls)
         for one, _ in parameters_of(node).values():
-            told = self.values.known.parameters.get((self.here, one.arg))
+            told = self.values.known.parameters.get((self.here, one.arg), NO_ORIGINS)
             named = self.values.of(ast.Name(id=one.arg, ctx=ast.Load())) if one.arg != "self" else PLAIN_VALUE
-            kinds = (
-                (told or NO_ORIGINS)
-                | (named.kinds if not (told or NO_ORIGINS) & RANK_ORIGINS else NO_ORIGINS)
-                | {"=" + one.arg}
-            )
+            kinds = told | (NO_ORIGINS if told & RANK_ORIGINS else named.kinds) | {"=" + one.arg}
             kinds |= {BATCH} if one.arg in batch else NO_ORIGINS
-            made = LOOP if BATCH in kinds else None
-            self.values.names[one.arg] = ValueOrigin(frozenset(kinds), named.key, made)
+            self.values.names[one.arg] = ValueOrigin(kinds, named.key, LOOP if BATCH in kinds else None)
 
     def filled_in_order(self, loop: ast.For | ast.AsyncFor | ast.While) -> None:
         """What is filled in a loop over a set has its order."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import TypeAlias
 
 from unhang.knowledge.collectives import source_names
@@ -35,7 +36,6 @@ from unhang.program.data_flow.function_steps import (
     always_exits,
     may_fall_through,
     steps_of,
-    test_terms,
 )
 from unhang.program.data_flow.rank_dependent_values import RankDependentValues, differs_by_process
 from unhang.program.data_flow.rank_names import rank_decorator
@@ -87,10 +87,7 @@ class FunctionReader:
         steps = self._block(node.body)
         known.finals[node] = self.values.names
         if self.back:
-            value = self.back[0]
-            for one in self.back[1:]:
-                value = either_value(value, one)
-            known.returns[self.here] = value
+            known.returns[self.here] = reduce(either_value, self.back)
         else:
             known.returns.setdefault(self.here, PLAIN_VALUE)
         for step in steps_of(steps):
@@ -114,9 +111,7 @@ class FunctionReader:
             steps += found
             for step in found if isinstance(statement, ast.If) else ():
                 if isinstance(step, BranchStep) and may_fall_through(step.then) != may_fall_through(step.other):
-                    self.under.append(
-                        PER_RANK_ORIGINS & {kind for leaf in test_terms(step.test) for kind in leaf.kinds}
-                    )
+                    self.under.append(PER_RANK_ORIGINS & step.test.kinds)
         del self.under[depth:]
         return tuple(steps)
 
@@ -194,7 +189,7 @@ class FunctionReader:
     def _if(self, node: ast.If) -> list[Step]:
         steps = list(self._expression(node.test))
         test = self.values.test(node.test)
-        kinds: frozenset[str] = frozenset(kind for leaf in test_terms(test) for kind in leaf.kinds)
+        kinds = test.kinds
         if (says := test.known) is not None:
             return [*steps, *self._block(node.body if says else node.orelse)]
         before = dict(self.values.names)
@@ -255,11 +250,7 @@ class FunctionReader:
             self.values.names = before.copy()
             test = self.values.test(node.subject)
             text = f"{expression_text(node.subject)} is {ast.unparse(case.pattern)}"
-            part = BranchTest(
-                "leaf",
-                (),
-                TestTerm(text, True, text, frozenset(k for x in test_terms(test) for k in x.kinds), None, "given"),
-            )
+            part = BranchTest("leaf", (), TestTerm(text, True, text, test.kinds, None, "given"))
             branches.append(BranchStep(part, text, node.lineno, self._block(case.body), ()))
         self.values.names = before
         chain: Block = ()

@@ -109,6 +109,11 @@ class BranchTest:
     leaf: TestTerm | None = None
 
     @property
+    def kinds(self) -> frozenset[str]:
+        """Why ranks may answer it differently."""
+        return frozenset(kind for term in test_terms(self) for kind in term.kinds)
+
+    @property
     def known(self) -> bool | None:
         """What it says in every job of several ranks."""
         if self.leaf is not None:

@@ -123,10 +123,7 @@ class RankDependentValues:
         return ValueOrigin(kinds, None, LOOP) if kinds else PLAIN_VALUE
 
     def _made_of(self, node: ast.expr, over: frozenset[str]) -> ValueOrigin:
-        kinds = NO_ORIGINS
-        for child in children(node):
-            if isinstance(child, ast.expr):
-                kinds |= self.of(child).kinds
+        kinds = NO_ORIGINS.union(*(self.of(child).kinds for child in children(node) if isinstance(child, ast.expr)))
         sifted = self._sifted(node)
         kinds |= sifted
         if iterates_over_set(node, kinds | over):
@@ -160,18 +157,11 @@ class RankDependentValues:
 
     def _truth(self, node: ast.expr) -> ValueOrigin:
         test = self.test(node)
-        kinds: frozenset[str] = NO_ORIGINS
-        for leaf in test_terms(test):
-            kinds |= leaf.kinds
-        if (
-            test.how == "or"
-            and kinds & RANK_ORIGINS
-            and any(not leaf.kinds and leaf.known is None for leaf in test_terms(test))
-        ):
+        kinds, beside = test.kinds, (term for term in test_terms(test) if not term.kinds and term.known is None)
+        if test.how == "or" and kinds & RANK_ORIGINS and any(True for _ in beside):
             kinds |= {SETTING}
-        key = (test.leaf.key, test.leaf.positive) if test.leaf is not None and test.leaf.key[0] == "<" else None
-        if test.how == "not" and test.parts[0].leaf is not None and test.parts[0].leaf.key[0] == "<":
-            key = (test.parts[0].leaf.key, not test.parts[0].leaf.positive)
+        leaf = test.parts[0].leaf if test.how == "not" else test.leaf
+        key = (leaf.key, leaf.positive is (test.how != "not")) if leaf is not None and leaf.key[0] == "<" else None
         return ValueOrigin(kinds, key)
 
     def _name(self, name: str) -> ValueOrigin:
@@ -268,9 +258,7 @@ class RankDependentValues:
         if name in source_names("progress_bar") and node.args:
             return self.of(node.args[0])  # what is shown while it is gone through is gone through as before
         given = [*node.args, *(word.value for word in node.keywords)]
-        kinds: frozenset[str] = NO_ORIGINS
-        for one in given:
-            kinds |= self.of(one.value if isinstance(one, ast.Starred) else one).kinds
+        kinds = NO_ORIGINS.union(*(self.of(one.value if isinstance(one, ast.Starred) else one).kinds for one in given))
         behind = self.of(node.func.value).kinds if isinstance(node.func, ast.Attribute) else NO_ORIGINS
         if name in ("get", "pop") and PARTLY in behind:
             return ValueOrigin(frozenset({GROUP_RANK}), only=True)
@@ -335,14 +323,8 @@ def differs_by_process(node: ast.expr, values: RankDependentValues, deep: int = 
             continue  # its arguments are asked one by one
         if values.of(inner).kinds & _OWN:
             return True
-        if (
-            isinstance(inner, ast.Name)
-            and deep
-            and any(
-                given is not None and differs_by_process(given, values, deep - 1)
-                for given in assigned_values(values.here.node, inner.id)
-            )
-        ):
+        given = assigned_values(values.here.node, inner.id) if isinstance(inner, ast.Name) and deep else ()
+        if any(one is not None and differs_by_process(one, values, deep - 1) for one in given):
             return True
     return False
 

@@ -64,11 +64,8 @@ class _Search:
         for one in imported:
             for name in one.names:
                 if name in bases or name in called:
-                    self.add(
-                        ImportStatement(one.module, one.line, one.level, (name,)),
-                        path,
-                        deep if name in called else deep - 1,
-                    )
+                    alone = ImportStatement(one.module, one.line, one.level, (name,))
+                    self.add(alone, path, deep if name in called else deep - 1)
         for name in bases | called:
             if (path, name) not in self.asked:
                 self.asked.add((path, name))

@@ -16,6 +16,7 @@ from unhang.program.data_flow.function_steps import (
     FILES,
     LOCAL,
     LOCAL_ZERO,
+    NAMED,
     ORDER,
     RANK,
     RANK_ZERO,
@@ -34,19 +35,19 @@ from unhang.program.data_flow.function_steps import (
     steps_of,
     test_terms,
 )
-from unhang.program.paths.collective_traces import BREAK, NEXT, RAISE, RETURN, PathAssumptions
+from unhang.program.data_flow.value_origins import GROUP_RANK
+from unhang.program.paths.collective_traces import RAISE, PathAssumptions
 from unhang.program.paths.divergent_paths import PathDivergence, ProgramPaths
-from unhang.program.paths.next_collective import ReachedCollective, paths_to_steps
+from unhang.program.paths.next_collective import ReachedCollective, StepPath, paths_to_steps
 from unhang.program.rank_dependence.rank_branches import rank_branch_at
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 from unhang.program.syntax.syntax_tree import call_name, expression_text, own_nodes, parse_expression, walk
 
-_OTHER = "rank of a group"
-_ASKED = (RANK, LOCAL, _OTHER, "named rank", DATA, TIME, FILES, CHANCE)
+_OF_RANKS = (RANK, LOCAL, GROUP_RANK, NAMED)
+_ASKED = (*_OF_RANKS, DATA, TIME, FILES, CHANCE)
 _ASKED_OF_PARTS = (DATA, BATCH, CHANCE)
-_EXITS = {RETURN: "return", BREAK: "break", NEXT: "continue"}
 _READS = ("'r'", "'rb'")
 
 
@@ -115,16 +116,14 @@ class DivergenceSearch:
         return inner or any(self._works_before(part, one, deep) for part in inner_blocks(first))
 
     def _parted(self, one: FunctionDefinition, read: FunctionReading, leaf: TestTerm) -> PathDivergence | None:
-        ranks = bool(leaf.kinds & {RANK, LOCAL, "named rank", _OTHER})
+        ranks = not leaf.kinds.isdisjoint(_OF_RANKS)
         for unsure in (False,) if self.parts else (False, True):
             yes = PathAssumptions(leaf.key, truth=True, groups=not ranks, unsure=unsure, parts=self.parts)
-            no = PathAssumptions(leaf.key, truth=False, groups=not ranks, unsure=unsure, parts=self.parts)
+            no = replace(yes, truth=False)
             ways = self.traces.of(one, yes), self.traces.of(one, no)
-            if (
-                ways[0] == ways[1]
-                or RAISE in ways
-                or (leaf.key in (RANK_ZERO, LOCAL_ZERO) and self._evened(one, yes, no))
-            ):
+            if ways[0] == ways[1] or RAISE in ways:
+                continue
+            if leaf.key in (RANK_ZERO, LOCAL_ZERO) and self._evened(one, yes, no):
                 continue
             found = self._explained(one, read, leaf, yes, no)
             if found is not None:
@@ -142,47 +141,34 @@ class DivergenceSearch:
         self, one: FunctionDefinition, read: FunctionReading, leaf: TestTerm, yes: PathAssumptions, no: PathAssumptions
     ) -> PathDivergence | None:
         for step, path in paths_to_steps(read.steps):
-            if not isinstance(step, BranchStep) or _asked(step, leaf.key, self.asked) is None:
+            mine = _asked(step, leaf.key, self.asked) if isinstance(step, BranchStep) else None
+            if not isinstance(step, BranchStep) or mine is None:
                 continue
-            here = (step,)
-            sides = self.traces.alone(here, yes), self.traces.alone(here, no)
+            sides = self.traces.alone((step,), yes), self.traces.alone((step,), no)
             if sides[0] == sides[1] or RAISE in sides:
                 continue
-            found = self._inside(one, step, leaf, path, yes) or self._around(one, step, leaf, path, yes)
+            found = self._inside(one, step, mine, path, yes) or self._around(one, step, mine, path, yes)
             if found is not None:
                 return found
         return None
 
     def _inside(
-        self,
-        one: FunctionDefinition,
-        step: BranchStep,
-        leaf: TestTerm,
-        path: list[tuple[Block, int]],
-        assumed: PathAssumptions,
+        self, one: FunctionDefinition, step: BranchStep, mine: TestTerm, path: StepPath, assumed: PathAssumptions
     ) -> PathDivergence | None:
         """The collective stands on one side of the branch."""
-        mine = _asked(step, leaf.key, self.asked) or leaf
         first, second = self.next.first(step.then, one, assumed), self.next.first(step.other, one, assumed)
         if first is not None and second is not None and first.op.name == second.op.name:
             return None
         met = first or second
         if met is None:
             return None
-        others = second if met is first else None
-        others = others or self.next.after(one, path, assumed)
+        others = (second if met is first else None) or self.next.after(one, path, assumed)
         return self._parting(one, step, mine, "if" if met is first else "else", met, others)
 
     def _around(
-        self,
-        one: FunctionDefinition,
-        step: BranchStep,
-        leaf: TestTerm,
-        path: list[tuple[Block, int]],
-        assumed: PathAssumptions,
+        self, one: FunctionDefinition, step: BranchStep, mine: TestTerm, path: StepPath, assumed: PathAssumptions
     ) -> PathDivergence | None:
         """One side leaves, and the collective comes later."""
-        mine = _asked(step, leaf.key, self.asked) or leaf
         for leave in (*_exits(step.then), *_exits(step.other)):
             met = self._behind(one, path, leave.kind, assumed)
             if met is None:
@@ -193,7 +179,7 @@ class DivergenceSearch:
         return None
 
     def _behind(
-        self, one: FunctionDefinition, path: list[tuple[Block, int]], kind: str, assumed: PathAssumptions
+        self, one: FunctionDefinition, path: StepPath, kind: str, assumed: PathAssumptions
     ) -> ReachedCollective | None:
         """The first collective that an exit of this kind leads around."""
         if kind not in ("return", "break", "continue"):
@@ -229,7 +215,7 @@ class DivergenceSearch:
         if not met.proved or (met.op.name == "forward" and not self._gets_wrapped(met)):
             return None
         why = tuple(kind for kind in self.asked if kind in leaf.kinds)
-        sure = bool(leaf.kinds & {RANK, LOCAL}) and not leaf.kinds & {DATA, TIME, FILES, CHANCE, SETTING, _OTHER}
+        sure = bool(leaf.kinds & {RANK, LOCAL}) and not leaf.kinds & {DATA, TIME, FILES, CHANCE, SETTING, GROUP_RANK}
         sure = sure and not _may_hold_for_all(step, leaf)
         found = self._as_parting(one, step, why, kind, met, others, sure=sure and met.certain and met.op.sure)
         if met.op.name != "forward" or met.op.sure:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from unhang.program.data_flow.function_steps import (
     Block,
@@ -22,6 +23,9 @@ from unhang.program.data_flow.function_steps import (
 )
 from unhang.program.paths.collective_traces import CollectiveTraces, PathAssumptions
 from unhang.program.syntax.definitions import FunctionDefinition
+
+StepPath: TypeAlias = list[tuple[Block, int]]
+"""The blocks around a step, outermost first, and its place in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class NextCollective:
                         self.callers.setdefault(target, []).append((one, step.line))
 
     def after(
-        self, one: FunctionDefinition, path: list[tuple[Block, int]], assumed: PathAssumptions, deep: int = 3
+        self, one: FunctionDefinition, path: StepPath, assumed: PathAssumptions, deep: int = 3
     ) -> ReachedCollective | None:
         """What the others meet next: behind the branch, around the loop, or behind the call of the function."""
         for level in range(len(path) - 1, -1, -1):
@@ -99,14 +103,10 @@ class NextCollective:
     ) -> ReachedCollective | None:
         """The first collective in one step."""
         if isinstance(step, CollectiveStep):
-            counts = assumed.counts(step)
-            return ReachedCollective(step, ()) if counts else None
+            return ReachedCollective(step, ()) if assumed.counts(step) else None
         if isinstance(step, ModelPartStep):
-            return (
-                ReachedCollective(CollectiveStep(step.name, step.name, step.line, step.here, sure=False), ())
-                if assumed.parts
-                else None
-            )
+            call = CollectiveStep(step.name, step.name, step.line, step.here, sure=False)
+            return ReachedCollective(call, ()) if assumed.parts else None
         if isinstance(step, CallStep):
             return self._in_call(step, here, assumed, deep)
         if isinstance(step, BranchStep):
@@ -146,10 +146,8 @@ class NextCollective:
 
 
 def _known_side(step: BranchStep, assumed: PathAssumptions) -> Block | None:
-    leaf = step.test.leaf
-    negated = step.test.how == "not" and step.test.parts[0].leaf is not None
-    if negated:
-        leaf = step.test.parts[0].leaf
+    negated = step.test.how == "not"
+    leaf = step.test.parts[0].leaf if negated else step.test.leaf
     if leaf is None:
         known = [assumed.truth_of(part.leaf) for part in step.test.parts if part.leaf is not None]
         if step.test.how == "and" and len(known) == len(step.test.parts) and all(known):
@@ -163,12 +161,10 @@ def _known_side(step: BranchStep, assumed: PathAssumptions) -> Block | None:
     return step.then if truth != negated else step.other
 
 
-def paths_to_steps(
-    block: Block, above: tuple[tuple[Block, int], ...] = ()
-) -> Iterator[tuple[Step, list[tuple[Block, int]]]]:
-    """Every step, with the way to it: the blocks around it and its place in each, outermost first."""
+def paths_to_steps(block: Block, above: Sequence[tuple[Block, int]] = ()) -> Iterator[tuple[Step, StepPath]]:
+    """Every step, with the way to it."""
     for at, step in enumerate(block):
-        here = (*above, (block, at))
-        yield step, list(here)
+        here = [*above, (block, at)]
+        yield step, here
         for inner in inner_blocks(step):
             yield from paths_to_steps(inner, here)

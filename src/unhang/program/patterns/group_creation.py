@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from unhang.program.data_flow.function_steps import MEMBER, BranchStep, CollectiveStep, FunctionReading, test_terms
+from unhang.program.data_flow.function_steps import MEMBER, BranchStep, CollectiveStep, FunctionReading
 from unhang.program.paths.next_collective import paths_to_steps
 from unhang.program.syntax.definitions import FunctionDefinition
 
@@ -37,4 +37,4 @@ def per_rank_groups(reads: Mapping[FunctionDefinition, FunctionReading]) -> Iter
 
 
 def _for_members(one: BranchStep) -> bool:
-    return any(MEMBER in leaf.kinds for leaf in test_terms(one.test)) and not (one.then and one.other)
+    return MEMBER in one.test.kinds and not (one.then and one.other)

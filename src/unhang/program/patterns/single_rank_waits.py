@@ -24,7 +24,7 @@ from unhang.program.data_flow.function_steps import (
     test_terms,
 )
 from unhang.program.paths.divergent_paths import ProgramPaths
-from unhang.program.paths.next_collective import paths_to_steps
+from unhang.program.paths.next_collective import StepPath, paths_to_steps
 from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 
 _MAX_DEPTH = 8
@@ -73,14 +73,10 @@ def unentered_contexts(ways: ProgramPaths) -> Iterator[UnenteredContext]:
     for one, read in ways.flow.reads.items():
         for call, target in read.unused:
             inner = ways.flow.reads.get(target)
-            waits = (
-                [s for s in steps_of(inner.steps) if isinstance(s, CollectiveStep) or _polls(s)]
-                if inner is not None
-                else []
-            )
-            if waits and isinstance(waits[0], CollectiveStep | WorkStep):
-                text = f"{target.name}()"
-                yield UnenteredContext(one.at(call.lineno, text), waits[0].at)
+            steps = steps_of(inner.steps) if inner is not None else ()
+            waits = next((step for step in steps if isinstance(step, CollectiveStep) or _polls(step)), None)
+            if waits is not None:
+                yield UnenteredContext(one.at(call.lineno, f"{target.name}()"), waits.at)
 
 
 def _ends_search(step: Step) -> TypeGuard[CollectiveStep | WorkStep | ExitStep]:
@@ -88,7 +84,7 @@ def _ends_search(step: Step) -> TypeGuard[CollectiveStep | WorkStep | ExitStep]:
     return isinstance(step, CollectiveStep) or _polls(step) or (isinstance(step, ExitStep) and step.kind != "yield")
 
 
-def _polls(step: Step) -> bool:
+def _polls(step: Step) -> TypeGuard[WorkStep]:
     return isinstance(step, WorkStep) and step.kind == POLL
 
 
@@ -122,7 +118,7 @@ class _Search:
                 return found[0], (here.at(step.line, step.text), *found[1])
         return None
 
-    def next_wait(self, path: list[tuple[Block, int]]) -> CollectiveStep | None:
+    def next_wait(self, path: StepPath) -> CollectiveStep | None:
         """The collective that comes behind the branch in this function; none where ranks poll for something first."""
         for level in range(len(path) - 1, -1, -1):
             block, at = path[level]

@@ -51,12 +51,9 @@ def guarded_loop(source: SourceFile, line: int) -> str | None:
     if data.end_lineno != line or data.lineno != line or data.end_col_offset is None:
         return None
     text = source.text.splitlines()[line - 1].encode()
-    before, held, after = (
-        text[: data.col_offset],
-        text[data.col_offset : data.end_col_offset],
-        text[data.end_col_offset :],
-    )
-    return (before + b"unhang.even_batches(" + held + b")" + after).decode("utf-8", "replace").strip()
+    start, end = data.col_offset, data.end_col_offset
+    guarded = text[:start] + b"unhang.even_batches(" + text[start:end] + b")" + text[end:]
+    return guarded.decode("utf-8", "replace").strip()
 
 
 def skipped_rows(source: SourceFile) -> Iterator[SkippedRows]:

@@ -50,10 +50,8 @@ def rank_branch_at(
         return found
     leaves_loop = True
     for level in reversed(place.levels):
-        found = _owner(values, level, place.scopes, loops=loops) or _jumped_over(
-            values, level, place.scopes, leaves_loop
-        )
-        if found is not None:
+        found = _owner(values, level, place.scopes, loops=loops)
+        if found := found or _jumped_over(values, level, place.scopes, leaves_loop):
             return found
         if isinstance(level.owner, ast.For | ast.AsyncFor | ast.While) and level.part == "body":
             leaves_loop = False
@@ -190,11 +188,8 @@ def _expressions(statement: ast.stmt, values: RankValues, scopes: Sequence[Scope
 
 
 def _calls_at(parts: Sequence[ast.AST], line: int) -> bool:
-    for part in parts:
-        for node in walk(part):
-            if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
-                return True
-    return False
+    calls = (node for part in parts for node in walk(part) if isinstance(node, ast.Call))
+    return any(call.lineno <= line <= (call.end_lineno or call.lineno) for call in calls)
 
 
 def _branch(values: RankValues, line: int, kind: str, test: ast.expr, scopes: Sequence[Scope]) -> RankBranch | None:

@@ -152,16 +152,11 @@ def _counters(loop: Loop) -> Iterator[str]:
     if not isinstance(loop, ast.While) and (counted := _counted_target(loop)) is not None:
         yield counted
     for statement in _always(loop.body):
-        if isinstance(statement, ast.AugAssign) and isinstance(statement.value, ast.Constant):
-            yield expression_text(statement.target)
-        elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            name, value = expression_text(statement.targets[0]), statement.value
-            if (
-                isinstance(value, ast.BinOp)
-                and isinstance(value.right, ast.Constant)
-                and expression_text(value.left) == name
-            ):
-                yield name
+        match statement:
+            case ast.AugAssign(target=target, value=ast.Constant()):
+                yield expression_text(target)
+            case ast.Assign(targets=[target], value=ast.BinOp(left=left, right=ast.Constant())):
+                yield from [expression_text(target)] if expression_text(left) == expression_text(target) else []
 
 
 def _counted_target(loop: ast.For | ast.AsyncFor) -> str | None:

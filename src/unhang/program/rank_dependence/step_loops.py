@@ -152,15 +152,9 @@ def functions_that_call(program: ParsedFile, wanted: Collection[str]) -> frozens
 
 def _names_of_data(program: ParsedFile) -> frozenset[str]:
     """Names that are given a data loader or a dataset anywhere in the file."""
-    names: set[str] = set()
+    names, makers = set[str](), source_names("data") - {"prepare"}
     for node in program.nodes:
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Call)
-            and call_name(node.value) in source_names("data")
-        ):
-            if call_name(node.value) == "prepare":
-                continue
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and call_name(node.value) in makers:
             for target in node.targets:
                 parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
                 names.update(part.id for part in parts if isinstance(part, ast.Name))

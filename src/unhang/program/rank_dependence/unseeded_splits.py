@@ -12,13 +12,7 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
 from unhang.knowledge.collectives import source_names
-from unhang.program.rank_dependence.random_draws import (
-    GENERATORS,
-    SEEDS,
-    NameMeanings,
-    RandomDraw,
-    find_random_draws,
-)
+from unhang.program.rank_dependence.random_draws import GENERATORS, SEEDS, NameMeanings, RandomDraw, find_random_draws
 from unhang.program.rank_dependence.rank_values import rank_values
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition, SourceLine

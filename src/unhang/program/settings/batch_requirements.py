@@ -106,12 +106,9 @@ class _Arithmetic(Evaluation):
     def divides(self, node: ast.expr, deep: int = 6) -> bool:
         """A remainder is taken, in ``node`` or in what its names stand for."""
         for inner in walk(node):
-            if (
-                isinstance(inner, ast.BinOp)
-                and isinstance(inner.op, ast.Mod)
-                and not isinstance(inner.left, ast.JoinedStr)
-            ):
-                return True
+            match inner:
+                case ast.BinOp(left=left, op=ast.Mod()) if not isinstance(left, ast.JoinedStr):
+                    return True
             value = self.assigned.get(inner.id) if isinstance(inner, ast.Name) and deep else None
             if value is not None and value is not node and self.divides(value, deep - 1):
                 return True

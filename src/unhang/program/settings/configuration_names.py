@@ -90,19 +90,14 @@ class ConfigNames:
 
     def of_value(self, value: ast.expr | None) -> set[str]:
         """The kinds of an assigned value: a parser's answer, an instance of a class, another such name."""
-        if (
-            isinstance(value, ast.Subscript)
-            and isinstance(value.slice, ast.Constant)
-            and isinstance(value.slice.value, int)
-        ):
-            kinds = self._of_call(value.value)
-            at = value.slice.value
-            return {kinds[at]} if at < len(kinds) else set(kinds[:1])
-        if isinstance(value, ast.Call):
-            return set(self._of_call(value)[:1])
-        if isinstance(value, ast.Name | ast.Attribute):
-            other = value.id if isinstance(value, ast.Name) else value.attr
-            return self.everywhere.get(other, set())
+        match value:
+            case ast.Subscript(value=call, slice=ast.Constant(value=int(at))):
+                kinds = self._of_call(call)
+                return {kinds[at]} if at < len(kinds) else set(kinds[:1])
+            case ast.Call():
+                return set(self._of_call(value)[:1])
+            case ast.Name(id=other) | ast.Attribute(attr=other):
+                return self.everywhere.get(other, set())
         return set()
 
     def real(self, name: str) -> str:
@@ -146,17 +141,22 @@ class ConfigNames:
             found.append((value, path, scopes))
         return found
 
-    def _read_calls(self, program: ParsedFile, path: str) -> None:
+    def _read_scopes(self, program: ParsedFile, path: str) -> None:
+        """Functions, where their names stand and are called, and every attribute that is given a value."""
         for scope, outer in program.owners.items():
+            scopes, always = (*outer, scope), {id(statement) for statement in scope.body}
             if not isinstance(scope, ast.Module):
                 self._defined[scope.name] += 1
             for node in own_nodes(scope):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                    self._called.setdefault(node.func.id, []).append((node, path, (*outer, scope)))
+                    self._called.setdefault(node.func.id, []).append((node, path, scopes))
                 if isinstance(node, ast.Name | ast.Attribute):
                     self._mentioned[getattr(node, "id", getattr(node, "attr", ""))] += 1
                 elif isinstance(node, ast.ImportFrom):
                     self._mentioned.update(one.name for one in node.names if one.asname)
+                for owner, name, value in _attributes_set(node, always=id(node) in always):
+                    one = AttributeAssignment(name, owner, value, path, scopes)
+                    self.stored.setdefault(name, []).append(one)
 
     _defined: Counter[str] = field(default_factory=Counter)
     _called: dict[str, list[tuple[ast.Call, str, Sequence[Scope]]]] = field(default_factory=dict)
@@ -167,31 +167,21 @@ class ConfigNames:
     def read(self, files: Iterable[SourceFile]) -> None:
         """Learn the names of all ``files``: twice, because some stand for others."""
         told = list(parsed_files(files))
-        read = [(file.text, program) for file, program in told]
-        programs = [program for _, program in read]
         for file, program in told:
-            self._read_calls(program, file.path)
-        for program in programs:
+            self._read_scopes(program, file.path)
             self._read_aliases(program.tree)
-        self._read_stored(told)
+        self.changed |= self.stored.keys()
         aliases = {alias for alias, name in self._aliases.items() if name in self.declared.classes}
         words = source_names("parses_options") | self.declared.classes.keys() | aliases
         named = re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(words))) + r")\b")
-        for text, program in read:
-            if named.search(text):
-                self._read_classes(program)
-        for _ in range(2):
-            for program in programs:
-                self._read_names(program)
-        for text, program in read:
-            if "setattr(" in text:
-                self._read_fills(program)
-
-    def _read_stored(self, told: Iterable[tuple[SourceFile, ParsedFile]]) -> None:
         for file, program in told:
-            for one in _attribute_assignments(program, file.path):
-                self.stored.setdefault(one.name, []).append(one)
-        self.changed |= self.stored.keys()
+            if named.search(file.text):
+                self._read_classes(program)
+        for _, program in told * 2:
+            self._read_names(program)
+        for file, program in told:
+            if "setattr(" in file.text:
+                self._read_fills(program)
 
     def _read_fills(self, program: ParsedFile) -> None:
         """``for name, value in found.items(): setattr(args, name, value)``."""
@@ -200,22 +190,15 @@ class ConfigNames:
                 if not isinstance(loop, ast.For | ast.AsyncFor):
                     continue
                 for call in (node for node in ast.walk(loop) if isinstance(node, ast.Call)):
-                    if (
-                        call_name(call) == "setattr"
-                        and len(call.args) == 3
-                        and not isinstance(call.args[1], ast.Constant)
-                    ):
+                    sets = call_name(call) == "setattr" and len(call.args) == 3
+                    if sets and not isinstance(call.args[1], ast.Constant):
                         self._filled(loop, call, scope, outer)
 
     def _filled(self, loop: ast.For | ast.AsyncFor, call: ast.Call, scope: Scope, outer: Sequence[Scope]) -> None:
         owner = getattr(call.args[0], "id", getattr(call.args[0], "attr", ""))
         kinds = self.kinds(owner, (*outer, scope))
-        source = (
-            loop.iter.func.value
-            if isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Attribute)
-            else None
-        )
-        given = getattr(source, "id", "")
+        made = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+        given = getattr(made.value, "id", "") if isinstance(made, ast.Attribute) else ""
         if isinstance(scope, ast.FunctionDef) and scope.args.kwarg is not None and scope.args.kwarg.arg == given:
             return  # what the command line said, handed down
         tables = [self._table(value) for value in self.assigned(scope).get(given, ())]
@@ -368,19 +351,15 @@ def _is_itself(value: ast.expr | None, name: str) -> bool:
     return getattr(value, "id", getattr(value, "attr", "")) == name
 
 
-def _attribute_assignments(program: ParsedFile, path: str) -> Iterator[AttributeAssignment]:
-    """Every attribute that is given a value; those of ``self`` are no settings' unless their class says so."""
-    for scope, outer in program.owners.items():
-        scopes, always = (*outer, scope), {id(statement) for statement in scope.body}
-        for node in own_nodes(scope):
-            if isinstance(node, ast.Call) and call_name(node) == "setattr" and len(node.args) == 3:
-                name = node.args[1]
-                if isinstance(name, ast.Constant):
-                    yield AttributeAssignment(str(name.value), node.args[0], None, path, scopes)
-            for target in targets_of(node):
-                if isinstance(target, ast.Attribute) and dotted(target.value) != "self":
-                    value = _always_given(node, target) if id(node) in always else None
-                    yield AttributeAssignment(target.attr, target.value, value, path, scopes)
+def _attributes_set(node: ast.AST, *, always: bool) -> Iterator[tuple[ast.expr, str, ast.expr | None]]:
+    """Attributes that ``node`` gives a value; those of ``self`` are no settings' unless their class says so."""
+    if isinstance(node, ast.Call) and call_name(node) == "setattr" and len(node.args) == 3:
+        owner, name, _ = node.args
+        if isinstance(name, ast.Constant):
+            yield owner, str(name.value), None
+    for target in targets_of(node):
+        if isinstance(target, ast.Attribute) and dotted(target.value) != "self":
+            yield target.value, target.attr, _always_given(node, target) if always else None
 
 
 def _always_given(node: ast.AST, target: ast.expr) -> ast.expr | None:

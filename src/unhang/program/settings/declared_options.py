@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unhang.evidence.items import SourceFile
@@ -177,10 +177,8 @@ def _class_fields(node: ast.ClassDef, path: str, constants: Mapping[str, Any]) -
     for one in node.body:
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
             value = UNKNOWN if one.value is None else default_of(one.value, constants)
-            yield (
-                one.target.id,
-                DeclaredSetting(one.target.id, value, path, one.lineno, annotated_class(one.annotation)),
-            )
+            name, kind = one.target.id, annotated_class(one.annotation)
+            yield name, DeclaredSetting(name, value, path, one.lineno, kind)
 
 
 def default_of(node: ast.expr, constants: Mapping[str, Any]) -> Any:
@@ -303,12 +301,8 @@ def _parameters(
     for decorator in node.decorator_list:
         if isinstance(decorator, ast.Call) and call_name(decorator) == "option":
             for setting in _option(decorator, path, constants):
-                told = setting.default if any(w.arg == "default" for w in decorator.keywords) else None
+                default = setting.default if any(w.arg == "default" for w in decorator.keywords) else None
                 switch = any(w.arg == "is_flag" for w in decorator.keywords)
-                default = False if switch and told is None else told
-                yield (
-                    setting.name.partition("/")[0],
-                    DeclaredSetting(
-                        setting.name, default, path, decorator.lineno, setting.kind, setting.names, switch or None
-                    ),
-                )
+                default = False if switch and default is None else default
+                told = replace(setting, default=default, flag=switch or None, several=False)
+                yield setting.name.partition("/")[0], told

@@ -43,13 +43,8 @@ class ProgramSettings:
         one = self.declared.field_of(kind, name)
         if one is None:
             return None
-        made = self.names.made_otherwise.get(kind, set())
-        if (
-            self._is_filled_in(kind, one)
-            or made & {"*", name}
-            or name in self.names.changed
-            or self.declared.is_changed(kind, name)
-        ):
+        made, assigned = self.names.made_otherwise.get(kind, set()), name in self.names.changed
+        if self._is_filled_in(kind, one) or made & {"*", name} or assigned or self.declared.is_changed(kind, name):
             return EffectiveValue(name, UNKNOWN, one.place)
         paths = self.field_paths(kind)
         spellings = [f"{path}.{name}" for path in paths]
