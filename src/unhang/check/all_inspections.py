@@ -122,12 +122,9 @@ def _followed(machine: Machine, plan: PlannedJob, gaps: list[NotChecked]) -> tup
 
 def _for_job(machine: Machine, plan: PlannedJob) -> tuple[Machine, PlannedJob]:
     """Packages are asked of the interpreter that the command or the environment names; none of one that is absent."""
-    installed = (
-        interpreter_of(FolderListing(machine), plan.command, machine.environment)
-        if plan.command
-        else InstalledPackages()
-    )
-    missing = FolderListing(machine).names(machine.environment.get("CONDA_PREFIX", "/")) is None
+    folders = FolderListing(machine)
+    installed = interpreter_of(folders, plan.command, machine.environment) if plan.command else InstalledPackages()
+    missing = folders.names(machine.environment.get("CONDA_PREFIX", "/")) is None
     if missing or (installed.named and installed.folders):
         machine.site = () if missing else installed.folders
     return machine, plan

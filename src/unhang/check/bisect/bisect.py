@@ -129,11 +129,8 @@ def _was_tried(setting: Workaround, probed: ProbeResult) -> bool:
 
 def is_broken(probed: ProbeResult) -> bool:
     """Whether something did not finish, was wrong, or crawled."""
-    return (
-        probed.failure is not None
-        or any(step.wrong for step in probed.steps)
-        or find_slow_collectives(probed) is not None
-    )
+    wrong = any(step.wrong for step in probed.steps)
+    return probed.failure is not None or wrong or find_slow_collectives(probed) is not None
 
 
 def judge_trial(settings: tuple[Workaround, ...], answer: ProbeAnswer, before: ProbeResult | None) -> BisectTrial:

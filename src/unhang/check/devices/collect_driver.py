@@ -51,8 +51,7 @@ def _built_for(machine: Machine, plan: PlannedJob) -> InspectionResult[TorchCuda
     torch = plan.assume.get("torch") or machine.installed("torch")
     if not torch:
         return InspectionResult(
-            because=say("torch is not installed with unhang"),
-            how="python -c 'import torch; print(torch.version.cuda)'",
+            because=say("torch is not installed with unhang"), how="python -c 'import torch; print(torch.version.cuda)'"
         )
     if "+" in torch and not torch.partition("+")[2].startswith("cu"):
         return InspectionResult(TorchCudaBuild("", f"torch {torch}") if torch.endswith("+cpu") else None)

@@ -32,11 +32,7 @@ LIMIT_S = 30.0
 NEEDS = ("environment", "devices", "configuration", "limits")
 _BRIDGE_CLASS = "0x0680"  # "other bridge": an NVSwitch
 _LSPCI = ("lspci", "-D", "-vvv")
-_NVLINK = (
-    nvidia_smi_command("nvlink", "-s"),
-    FABRIC_QUERY,
-    ("systemctl", "is-active", "nvidia-fabricmanager"),
-)
+_NVLINK = (nvidia_smi_command("nvlink", "-s"), FABRIC_QUERY, ("systemctl", "is-active", "nvidia-fabricmanager"))
 _MANAGER_LOG = "/var/log/fabricmanager.log"
 _MAKERS = ("QEMU", "KVM", "VMware", "Xen", "Amazon EC2", "Google", "Microsoft", "OpenStack", "Bochs", "Alibaba Cloud")
 MAX_CHARACTERS = 1_000
@@ -113,11 +109,8 @@ def _service(answer: InspectionResult[CommandOutput]) -> str:
 
 def _switches(machine: Machine) -> int:
     """NVSwitches on the bus, or those the driver has."""
-    bridges = [
-        name
-        for name in machine.entries(BUS).found or ()
-        if machine.text(f"{BUS}/{name}/class").startswith(_BRIDGE_CLASS)
-    ]
+    names = machine.entries(BUS).found or ()
+    bridges = [name for name in names if machine.text(f"{BUS}/{name}/class").startswith(_BRIDGE_CLASS)]
     on_bus = [name for name in bridges if machine.text(f"{BUS}/{name}/vendor") == "0x10de"]
     return len(on_bus) or len(machine.entries("/proc/driver/nvidia-nvswitch/devices").found or ())
 

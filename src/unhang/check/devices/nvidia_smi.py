@@ -56,10 +56,7 @@ def query_cards(machine: Machine) -> tuple[InspectionResult[Cards], DriverFailur
     cards = _cards_of_query(query.found.text)  # beside one that is lost the others may be listed
     if not cards.cards:
         said = query.found.text.strip().split("\n")[0][:200]
-        because = say("nvidia-smi says: {said}", said=said)
-        return (
-            _refused(trouble) if trouble is not None else InspectionResult(because=because, how="nvidia-smi -q")
-        ), trouble
+        return _refused(trouble or DriverFailure("", said)), trouble
     listed = machine.command(nvidia_smi_command(f"--query-compute-apps={','.join(PROCESS_FIELDS)}", CSV))
     processes = _processes(output_text(listed))
     return InspectionResult(replace(cards, processes=processes)), trouble

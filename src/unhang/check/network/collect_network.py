@@ -64,10 +64,8 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
     interfaces = interfaces_of(machine)
     yield Interfaces, interfaces
     own = resolve_host(machine, machine.node)
-    yield (
-        HostName,
-        InspectionResult(None if own.found is None else HostName(machine.node, own.found), own.because, own.how),
-    )
+    name = None if own.found is None else HostName(machine.node, own.found)
+    yield HostName, InspectionResult(name, own.because, own.how)
     yield RdmaPorts, rdma_ports(machine)
     yield NetworkPlugins, InspectionResult(_plugins(machine, environment.get("LD_LIBRARY_PATH", "")))
     nodes = planned_node_count(launch, environment)
@@ -220,8 +218,7 @@ def _from_files(machine: Machine, default: set[str]) -> Iterator[NetworkInterfac
         running = up and _file(machine, name, "operstate") in ("up", "unknown")
         kind = "bridge" if machine.entries(f"/sys/class/net/{name}/bridge").found is not None else ""
         kind = kind or _KINDS.get(_file(machine, name, "type"), "")
-        mtu = _file(machine, name, "mtu")
-        size = numbers.integer(mtu) or 0
+        size = numbers.integer(_file(machine, name, "mtu")) or 0
         yield NetworkInterface(place, name, kind, running, size, tuple(addresses.get(name, ())), name in default)
 
 

@@ -66,12 +66,8 @@ def _value(words: list[str], *names: str) -> str:
 
 def _concerns(words: list[str], port: int) -> bool:
     """Whether a rule may be about a new TCP connection to ``port`` from outside."""
-    if _value(words, "-i", "--in-interface") == "lo" or _value(words, "-p", "--protocol") not in (
-        "",
-        "tcp",
-        "all",
-        "6",
-    ):
+    protocol = _value(words, "-p", "--protocol")
+    if _value(words, "-i", "--in-interface") == "lo" or protocol not in ("", "tcp", "all", "6"):
         return False
     states = _value(words, "--ctstate", "--state")
     if states and "NEW" not in states.split(","):

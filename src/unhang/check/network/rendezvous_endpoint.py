@@ -77,11 +77,9 @@ def resolve_host(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Ins
         return InspectionResult(tuple(dict.fromkeys(line.split()[0] for line in lines if line.strip())))
     hosts = (line.partition("#")[0].split() for line in machine.text("/etc/hosts").splitlines())
     found = tuple(dict.fromkeys(words[0] for words in hosts if name in words[1:]))
-    return (
-        InspectionResult(found)
-        if found
-        else InspectionResult(because=say("getent is not installed"), how=f"getent ahosts {name}")
-    )
+    if found:
+        return InspectionResult(found)
+    return InspectionResult(because=say("getent is not installed"), how=f"getent ahosts {name}")
 
 
 def _named(

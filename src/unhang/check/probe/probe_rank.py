@@ -234,11 +234,7 @@ def _all_gather(group: Any, members: tuple[int, ...], me: int, count: int, devic
     own = _pattern(max(1, count // ranks), device)
     data, out = own * (me + 1), torch.empty(own.numel() * ranks, device=device)
     wanted = torch.cat([own * (rank + 1) for rank in range(ranks)])
-    return PreparedOperation(
-        lambda: [dist.all_gather_into_tensor(out, data, group=group, async_op=True)],
-        out,
-        wanted,
-    )
+    return PreparedOperation(lambda: [dist.all_gather_into_tensor(out, data, group=group, async_op=True)], out, wanted)
 
 
 def _reduce_scatter(group: Any, members: tuple[int, ...], me: int, count: int, device: Any) -> PreparedOperation:
@@ -247,11 +243,7 @@ def _reduce_scatter(group: Any, members: tuple[int, ...], me: int, count: int, d
     own = _pattern(part * ranks, device)
     data, out = own * (me + 1), torch.empty(part, device=device)
     wanted = own[me * part : (me + 1) * part] * (ranks * (ranks + 1) / 2)
-    return PreparedOperation(
-        lambda: [dist.reduce_scatter_tensor(out, data, group=group, async_op=True)],
-        out,
-        wanted,
-    )
+    return PreparedOperation(lambda: [dist.reduce_scatter_tensor(out, data, group=group, async_op=True)], out, wanted)
 
 
 def _all_to_all(group: Any, members: tuple[int, ...], me: int, count: int, device: Any) -> PreparedOperation:
@@ -260,21 +252,14 @@ def _all_to_all(group: Any, members: tuple[int, ...], me: int, count: int, devic
     data = torch.cat([own * (me * ranks + to + 1) for to in range(ranks)])
     out = torch.empty_like(data)
     wanted = torch.cat([own * (sender * ranks + me + 1) for sender in range(ranks)])
-    return PreparedOperation(
-        lambda: [dist.all_to_all_single(out, data, group=group, async_op=True)],
-        out,
-        wanted,
-    )
+    return PreparedOperation(lambda: [dist.all_to_all_single(out, data, group=group, async_op=True)], out, wanted)
 
 
 def _broadcast(group: Any, members: tuple[int, ...], me: int, count: int, device: Any) -> PreparedOperation:
     wanted = _pattern(count, device)
     data = wanted.clone()
     return PreparedOperation(
-        lambda: [dist.broadcast(data, members[0], group=group, async_op=True)],
-        data,
-        wanted,
-        receives=me != 0,
+        lambda: [dist.broadcast(data, members[0], group=group, async_op=True)], data, wanted, receives=me != 0
     )
 
 

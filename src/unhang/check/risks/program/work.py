@@ -207,10 +207,7 @@ def _in_loop(here: NodeInspection, program: ProgramSource, works: Sequence[Singl
         logs = tuple(name for name, _ in names_of_paths("argument", "logs"))
         folder = next(job_values(here, *logs, *_BASES), None)
         because += [ROWS.words("log-folder", folder=folder.value)] if folder is not None else []
-    parts = {
-        "because": (*because, *_limit(limit, len(works) - 1)),
-        **_with_limit(program, limit, one.work, one.waits),
-    }
+    parts = {"because": (*because, *_limit(limit, len(works) - 1)), **_with_limit(program, limit, one.work, one.waits)}
     if one.kind == DATA:
         grade = None if one.branch.sure else Grade.BASE_RATE
         return ROWS.risk("evaluates-alone", values, grade=grade, phase=Phase.EVAL, **parts)
