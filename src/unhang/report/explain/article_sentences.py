@@ -64,44 +64,72 @@ class Sentence:
 
 def sentences(text: str) -> Iterator[Sentence]:
     """The sentences of ``text`` in order."""
-    part = example = ""
-    seen, held, fenced, quoted, given = 0, 0, False, False, ""  # `held`: the depth of the heading of `part`
+    reading = _Reading(may_have_title=len(text) > _SHORT)
     lines = _whole_lines(_without_tags(text[: 4 * MAX_CHARS])[:MAX_CHARS])
     for (number, line), (_, after) in pairwise([*lines, (0, "")]):
+        yield from reading.of_line(number, line, after)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What the lines before say of the next one. ``held``: the depth of the heading of ``part``; ``given``: the part
+    of what a sentence that ends in a colon introduces."""
+
+    may_have_title: bool
+    part: str = ""
+    held: int = 0
+    example: str = ""
+    given: str = ""
+    seen: int = 0
+    fenced: bool = False
+    quoted: bool = False
+
+    def of_line(self, number: int, line: str, after: str) -> Iterator[Sentence]:
+        """Its sentences; ``after``: the line behind it."""
         if fence := line.lstrip().startswith(_FENCE):
-            fenced, example = not fenced, "" if fenced else example
+            self.fenced, self.example = not self.fenced, "" if self.fenced else self.example
         bare = _MARKS.sub("", _LINK.sub(r"\1", line.strip())).strip()
         if not bare or fence:
-            continue
-        seen += 1
+            return
+        self.seen += 1
         mark = _LISTED.match(bare)
         told = (bare[mark.end() :] if mark is not None else "") or bare
-        headed = line.lstrip().startswith("#") and not fenced
-        below = "" if fenced else _part_below(told, mark[0] if mark is not None else "", headed=headed)
-        below = "" if seen == 1 and below in OF_NO_ADVICE else below  # a title says what happened, not what follows
+        headed = line.lstrip().startswith("#") and not self.fenced
+        label = _part_of(named[1]) if (named := _LABEL.match(told)) is not None and not self.fenced else ""
+        of = self._part_here(line, told, mark[0] if mark is not None else "", after, label, headed=headed)
+        code = self.fenced or _CODE.match(told) is not None
+        listed = bool(label) or (mark is not None and not headed and (bare[0] != "|" or bool(_NAMED.search(told))))
+        self.quoted = _OF_A_PROGRAM.match(told) is not None or (self.quoted and line[0].isspace())
+        for one in filter(None, map(str.strip, [told] if code else _END.split(told))):
+            yield (said := Sentence(number, one, of, listed, self.quoted, code))
+            if one[-1] in _OPENS and not code:
+                why = "described" if says("because", one) else self.given
+                self.given = "advice" if advises(said) or says("urges", one) else why
+
+    def _part_here(self, line: str, told: str, mark: str, after: str, label: str, *, headed: bool) -> str:
+        """The part of a line, which may be a heading of one; ``told``: what it says behind its ``mark``."""
+        below = "" if self.fenced else _part_below(told, mark, headed=headed)
+        below = "" if self.seen == 1 and below in OF_NO_ADVICE else below  # a title says what happened
         depth = len(line.lstrip()) - len(line.lstrip().lstrip("#")) if headed else 0
-        speaker = not fenced and _SPEAKER.match(told) is not None
-        if below or speaker or (headed and mark is None and (part != "advice" or depth <= held)):
-            part, held = "" if speaker else below, depth
+        speaker = not self.fenced and _SPEAKER.match(told) is not None
+        if below or speaker or (headed and not mark and (self.part != "advice" or depth <= self.held)):
+            self.part, self.held = "" if speaker else below, depth
         shown = next((of for use, of in _EXAMPLES.items() if len(told) <= _LONGEST_HEADING and says(use, line)), "")
         opens = told[-1] in _OPENS
-        example = shown if below or headed or (shown and (fenced or opens or len(told) < _MARK)) else example
-        label = _part_of(named[1]) if (named := _LABEL.match(told)) is not None and not fenced else ""
+        if below or headed or (shown and (self.fenced or opens or len(told) < _MARK)):
+            self.example = shown
+        self.given = self.given if self.fenced or mark else ""
+        heads = speaker or self._is_heading(told, mark, after, below=bool(below), sure=headed or opens)
+        of_part = "described" if heads else self.part if self.part == "failed" else self.given or self.part
+        return shown or self.example or label or of_part
+
+    def _is_heading(self, told: str, mark: str, after: str, *, below: bool, sure: bool) -> bool:
         acts = _acts().match(told.casefold()) is not None
-        numbered = mark is not None and mark[0].strip() not in _BULLETS and not acts
+        if below and not mark and (sure or not acts):
+            return True
+        numbered = mark and mark.strip() not in _BULLETS and not acts
         over_text = numbered and after.strip() and not _LISTED.match(after.strip())
-        heads = speaker or (below and mark is None and (headed or opens or not acts))
-        heads = heads or (told[-1] not in _CLOSES and (over_text or (seen == 1 and len(text) > _SHORT)))
-        given = given if fenced or mark is not None else ""
-        of = shown or example or label or ("described" if heads else part if part == "failed" else given or part)
-        code = fenced or _CODE.match(told) is not None
-        listed = bool(label) or (mark is not None and not headed and (bare[0] != "|" or bool(_NAMED.search(told))))
-        quoted = _OF_A_PROGRAM.match(told) is not None or (quoted and line[0].isspace())
-        for one in filter(None, map(str.strip, [told] if code else _END.split(told))):
-            yield (said := Sentence(number, one, of, listed, quoted, code))
-            if one[-1] in _OPENS and not code:
-                why = "described" if says("because", one) else given
-                given = "advice" if advises(said) or says("urges", one) else why
+        return told[-1] not in _CLOSES and bool(over_text or (self.seen == 1 and self.may_have_title))
 
 
 def _without_tags(text: str) -> str:
