@@ -12,9 +12,11 @@ import pytest
 from tests.command import unhang
 from tests.work import calls_of
 from unhang.evidence import found_files
+from unhang.evidence.evidence_parts import EvidenceParts
+from unhang.evidence.evidence_reader import EvidenceReader
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.flight_recorder.reading import read_recorder_dump
-from unhang.evidence.inputs import EvidenceReader, read_evidence
+from unhang.evidence.inputs import read_evidence
 from unhang.evidence.opened_files import OpenedFiles
 from unhang.evidence.read_limits import DEFAULT_LIMITS
 from unhang.findings import Unread
@@ -136,7 +138,7 @@ def test_a_file_that_is_swapped_after_the_listing_is_not_read(
     victim.write_bytes(content)
     (tmp_path / "outside" / "rank7.log").write_bytes(content)
     found = found_files.find_files([str(job / "sub")], DEFAULT_LIMITS)
-    reader = EvidenceReader(DEFAULT_LIMITS, [])
+    reader, parts = EvidenceReader(DEFAULT_LIMITS), EvidenceParts([], DEFAULT_LIMITS)
 
     def swap() -> None:
         if swapped == "its folder for a link":
@@ -159,7 +161,8 @@ def test_a_file_that_is_swapped_after_the_listing_is_not_read(
         swap()
         for piece in OpenedFiles(found, DEFAULT_LIMITS):
             reader.take(piece)
-    evidence = reader.finish()
+    parts.add(0, reader.part())
+    evidence = parts.joined()
 
     assert (evidence.logs, evidence.recorder_dumps) == ([], [])
     assert ["is no longer the file" in item.reason for item in evidence.unread] == [True]

@@ -42,6 +42,7 @@ from unhang.evidence.recorder_dump_json import recorder_dump_as_json
 from unhang.evidence.stacks import read_stacks, stack_limits
 from unhang.evidence.stacks import reading as stack_reading
 from unhang.evidence.stacks.torn_stacks import is_torn_off, main_thread_depth
+from unhang.evidence.worker_process import ItemUnpickler
 from unhang.findings import Source
 from unhang.knowledge.messages import load_messages, match_message
 from unhang.wire.documents import (
@@ -174,7 +175,7 @@ def _confined(data: bytes, place: Path) -> Any:
     given = json.dumps([["rank_1", len(data), None], ["nowhere", None, [1, 2]]]).encode() + b"\n" + data
     answers = io.BytesIO()
     workers.serve_requests(io.BytesIO(given), answers, whole=len(data) % 4 == 0)
-    return intern_dumps(workers._ItemUnpickler(io.BytesIO(answers.getvalue()[8:])).load(), SharedTables())
+    return intern_dumps(ItemUnpickler(io.BytesIO(answers.getvalue()[8:]), workers.ANSWER_TYPES).load(), SharedTables())
 
 
 @cache

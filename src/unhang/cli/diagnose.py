@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,14 @@ import typer
 from unhang.cli.diagnosing import DiagnoseRequest, standard_input_has_text
 from unhang.cli.options import Language, Patch, Redact, ReportFormat
 from unhang.errors import UsageError
+
+
+class EngineName(str, enum.Enum):
+    """Who reads."""
+
+    LOCAL = "local"
+    DASK = "dask"
+    RAY = "ray"
 
 
 def diagnose(
@@ -36,6 +45,13 @@ def diagnose(
         Path | None,
         typer.Option("--save-case", metavar="DIR", help="Save the redacted inputs and the verdict as a test case."),
     ] = None,
+    engine: Annotated[
+        EngineName, typer.Option("--engine", help="Who reads: this machine's cores, or the workers of a cluster.")
+    ] = EngineName.LOCAL,
+    engine_address: Annotated[
+        str | None,
+        typer.Option("--engine-address", metavar="ADDRESS", help="Of that cluster; default: one on this machine."),
+    ] = None,
 ) -> None:
     """Find out why a job stopped, from the logs, dumps and stacks it left.
 
@@ -49,6 +65,8 @@ def diagnose(
     """
     if not paths and not standard_input_has_text():
         raise UsageError("there is nothing to diagnose", next_step="unhang diagnose PATH, or COMMAND | unhang diagnose")
+    if engine_address and engine is EngineName.LOCAL:
+        raise UsageError("--engine-address needs --engine dask or --engine ray")
     asked = DiagnoseRequest(
         paths=paths or ["-"],
         form=form.value,
@@ -58,5 +76,7 @@ def diagnose(
         redact=redact,
         save_case=save_case,
         patch=patch,
+        engine=engine.value,
+        engine_address=engine_address or "",
     )
     raise typer.Exit(asked.answer())

@@ -41,6 +41,8 @@ class DiagnoseRequest:
     save_case: Path | None = None
     patch: str | None = None
     """The file for the patch; empty: it is the answer."""
+    engine: str = "local"
+    engine_address: str = ""
 
     def answer(self) -> int:
         """Read, decide, write; the exit code."""
@@ -52,7 +54,7 @@ class DiagnoseRequest:
 
             check_case(self.save_case, self.paths)
         self._note_article()
-        evidence = _read(self.paths)
+        evidence = self._read()
         if self.checkpoints:
             evidence.checkpoints += _checkpoints(self.checkpoints, evidence)
         found = _reason(evidence)
@@ -64,6 +66,15 @@ class DiagnoseRequest:
         if self.patch is None or not _give_patch(first, output, self.patch):
             output.give(first.verdict, first.facts, jobs=jobs)
         return exit_code(first.verdict)
+
+    def _read(self) -> EvidenceSet:
+        from unhang.cli.output.progress_bar import ReadingBar
+        from unhang.evidence.inputs import read_evidence
+
+        if "-" in self.paths and sys.stdin.isatty():
+            note("paste the log, then press Ctrl-D", lead="")
+        with ReadingBar() as bar:
+            return read_evidence(self.paths, progress=bar.tell, engine=self.engine, engine_address=self.engine_address)
 
     def _note_article(self) -> None:
         """Say that what is given reads like an article, and what judges it; what it quotes is read all the same."""
@@ -140,16 +151,6 @@ def _holds_text(pipe: int) -> bool:
     size = array.array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, size)  # nothing to read: its writer has ended
     return size[0] > 0
-
-
-def _read(paths: Sequence[str]) -> EvidenceSet:
-    from unhang.cli.output.progress_bar import ReadingBar
-    from unhang.evidence.inputs import read_evidence
-
-    if "-" in paths and sys.stdin.isatty():
-        note("paste the log, then press Ctrl-D", lead="")
-    with ReadingBar() as bar:
-        return read_evidence(paths, progress=bar.tell)
 
 
 def _checkpoints(folders: Sequence[Path], evidence: EvidenceSet) -> tuple[Checkpoint, ...]:

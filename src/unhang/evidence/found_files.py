@@ -37,7 +37,8 @@ class FileReplacedError(OSError):
 class FoundFile:
     """A regular file. ``name`` is how the user would name it, ``size`` in bytes, ``root`` the folder that was named.
 
-    ``identity``: its device and inode, by which ``open_regular_file`` knows that it is still the same.
+    ``identity``: its device and inode, by which ``open_regular_file`` knows that it is still the same; None where the
+    file is opened on another machine.
     """
 
     path: Path
@@ -45,7 +46,7 @@ class FoundFile:
     size: int
     modified_s: float
     root: Path
-    identity: FileIdentity
+    identity: FileIdentity | None
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from unhang.evidence.flight_recorder.reading import read_recorder_dump
 from unhang.evidence.flight_recorder.workers import limited_process, memory_limit_works, read_sandboxed, unpickled
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import RecorderDump, RecorderEntries
+from unhang.evidence.worker_process import ItemUnpickler
 from unhang.findings import Unread
 from unhang_lab.dump_writer import StalledJob, json_like_torch, pickle_like_torch
 
@@ -117,7 +118,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             super().__init__(*args, **options)
             processes.append(self)
 
-    monkeypatch.setattr(workers.subprocess, "Popen", Counted)
+    monkeypatch.setattr(subprocess, "Popen", Counted)
     yield processes
     assert all(process.poll() is not None for process in processes)
 
@@ -425,7 +426,7 @@ def test_a_worker_that_answers_with_something_else_is_ended(
 @pytest.mark.parametrize("protocol", [4, 5])
 def test_of_a_workers_answer_nothing_but_items_is_taken(protocol: int, late_and_not: list[Any]) -> None:
     item = read_recorder_dump(pickle_like_torch(late_and_not[0]), source="rank_0")
-    again = workers._ItemUnpickler(io.BytesIO(pickle.dumps([item], protocol))).load()
+    again = ItemUnpickler(io.BytesIO(pickle.dumps([item], protocol)), workers.ANSWER_TYPES).load()
     assert said(again[0]) == said(item)
 
     class Bomb:
@@ -437,4 +438,4 @@ def test_of_a_workers_answer_nothing_but_items_is_taken(protocol: int, late_and_
 
     for call in (os.system, eval, subprocess.Popen):
         with pytest.raises(pickle.UnpicklingError, match="a worker answered with"):
-            workers._ItemUnpickler(io.BytesIO(pickle.dumps([item, Bomb(call)], protocol))).load()
+            ItemUnpickler(io.BytesIO(pickle.dumps([item, Bomb(call)], protocol)), workers.ANSWER_TYPES).load()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import selectors
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -20,6 +18,7 @@ from unhang.evidence.flight_recorder.reading import read_fallback, read_recorder
 from unhang.evidence.flight_recorder.workers import DumpInput, DumpItem, Worker
 from unhang.evidence.found_files import FileIdentity
 from unhang.evidence.items import RecorderDump
+from unhang.evidence.worker_process import WorkerPool, cores
 from unhang.findings import Source, Unread
 
 INLINE_FILES: Final = 96
@@ -66,14 +65,10 @@ def read_recorder_dumps(
     """
     plain = [os.fspath(path) for path in paths]
     names = [DumpInput(name, None, one) for name, one in zip(plain, identities or [None] * len(plain), strict=True)]
-    workers = min(jobs if jobs is not None else _cores(), MAX_JOBS, -(-len(names) // _BATCH))
+    workers = min(jobs if jobs is not None else cores(), MAX_JOBS, -(-len(names) // _BATCH))
     inline = workers <= 1 or (jobs is None and len(names) <= INLINE_FILES)
     shared = SharedTables()
     return _read_here(names, workers, shared, whole) if inline else _read_spread(names, workers, shared, whole)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _read_here(dumps: Sequence[DumpInput], workers: int, shared: SharedTables, whole: bool) -> Iterator[DumpItem]:
@@ -96,7 +91,8 @@ def _read_spread(names: Sequence[DumpInput], workers: int, shared: SharedTables,
         waiting.append((index, list(names[index : index + size])))
     done: dict[int, list[DumpItem]] = {}
     following = 0
-    with closing(_WorkerPool(workers, waiting, whole)) as crew:
+    pool = WorkerPool(workers, waiting, lambda: Worker(whole=whole), lambda some: _read_slowly(some, whole))
+    with closing(pool) as crew:
         while following < len(names):
             while following in done:
                 items = intern_dumps(done.pop(following), shared)
@@ -107,77 +103,9 @@ def _read_spread(names: Sequence[DumpInput], workers: int, shared: SharedTables,
                 done[start] = items
 
 
-class _WorkerPool:
-    """Workers and what each is busy with."""
-
-    def __init__(self, workers: int, waiting: deque[tuple[int, Batch]], whole: bool) -> None:
-        self.waiting = waiting
-        self.whole = whole
-        self.selector = selectors.DefaultSelector()
-        self.busy: dict[Worker, tuple[int, Batch]] = {}
-        self.workers: list[Worker] = []
-        for _ in range(workers):
-            self._start()
-
-    def close(self) -> None:
-        """End all workers."""
-        self.selector.close()
-        for worker in self.workers:
-            worker.end()
-
-    def next_batch(self) -> tuple[int, list[DumpItem]]:
-        """The next finished batch: index of its first file, and its items."""
-        while self.busy:
-            worker = self._ready()
-            start, batch = self.busy.pop(worker)
-            answer = worker.answer()
-            if answer is not None:
-                self._give(worker)
-                return start, answer
-            lost = self._replace(worker, start, batch)
-            if lost is not None:
-                return start, [lost]
-        start, batch = self.waiting.popleft()  # no worker could be started
-        shared = SharedTables()
-        return start, [
-            read_recorder_dump(one.name, whole=self.whole, shared=shared, identity=one.identity) for one in batch
-        ]
-
-    def _ready(self) -> Worker:
-        """The worker that answered or ended, or the one that has been waited for long enough."""
-        patient = min(self.busy, key=lambda worker: worker.deadline)
-        ready = self.selector.select(max(0.0, patient.deadline - time.monotonic()))
-        return next((key.data for key, _ in ready if key.data in self.busy), patient)
-
-    def _start(self) -> None:
-        if not self.waiting:
-            return
-        try:
-            worker = Worker(whole=self.whole)
-        except OSError:
-            return  # the others do its work; without any it is done here
-        self.workers.append(worker)
-        self.selector.register(worker.answers, selectors.EVENT_READ, worker)
-        self._give(worker)
-
-    def _give(self, worker: Worker) -> None:
-        if not self.waiting:
-            self.selector.unregister(worker.answers)
-            return
-        start, batch = self.waiting.popleft()
-        self.busy[worker] = (start, batch)
-        worker.ask(batch)
-
-    def _replace(self, worker: Worker, start: int, batch: Batch) -> DumpItem | None:
-        """After a worker's end: its files again one by one, or the verdict on the file that ends workers."""
-        self.selector.unregister(worker.answers)
-        lost = worker.end_without_answer(batch[0]) if len(batch) == 1 else None
-        if lost is None:
-            self.waiting.extendleft((start + index, [one]) for index, one in reversed(list(enumerate(batch))))
-        worker.end()
-        self.workers.remove(worker)
-        self._start()
-        return lost
+def _read_slowly(dumps: Batch, whole: bool) -> list[DumpItem]:
+    shared = SharedTables()
+    return [read_recorder_dump(one.name, whole=whole, shared=shared, identity=one.identity) for one in dumps]
 
 
 class SingleDumpReader:
@@ -210,7 +138,7 @@ class SingleDumpReader:
         answer = self._worker.answer()
         if answer is not None:
             return intern_dumps(answer, self._shared)[0]
-        lost = self._worker.end_without_answer(dump)
+        [lost] = self._worker.end_without_answer(dump)
         self.close()
         return lost
 

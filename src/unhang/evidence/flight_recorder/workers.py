@@ -1,8 +1,6 @@
 """Processes that read dumps, so that many cores read, and so that a hostile dump costs such a process at most.
 
-They are fresh interpreters, not forks: a process with threads must not fork, and the caller may have some. A question
-is a JSON line of names and sizes, with the bytes of those dumps behind it that are no files; an answer is a pickle of
-our own items, of which nothing but these is taken.
+A question is a JSON line of names and sizes, with the bytes of those dumps behind it that are no files.
 
 Python's own unpickler is fast, but a pickle can make it allocate without end, or hash for hours. It is used only where
 the kernel says no to that: in such a process, held to the memory and the processor time that one dump can need.
@@ -16,15 +14,13 @@ import json
 import math
 import mmap
 import pickle
-import selectors
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, cast
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from unhang.errors import DumpError
 from unhang.evidence.file_names import rank_from_name
@@ -36,6 +32,7 @@ from unhang.evidence.flight_recorder.reading import FallbackReader, read_fallbac
 from unhang.evidence.flight_recorder.ring_window import dump_of_objects
 from unhang.evidence.found_files import FileIdentity
 from unhang.evidence.items import RecorderDump
+from unhang.evidence.worker_process import WorkerProcess, packed
 from unhang.findings import Source, Unread
 
 if sys.platform != "win32":
@@ -54,16 +51,7 @@ class DumpInput(NamedTuple):
 
 _ANSWER_LIMIT_S: Final = 30.0
 _LOADED: Final = 2  # how much longer than its processor time a dump may take
-_ANSWER_TYPES: Final = ("unhang.evidence.items", "unhang.findings")
-_ARRAYS: Final = frozenset(
-    (package + module, name)
-    for package, module, name in (
-        ("numpy", "", "dtype"),
-        ("numpy", "", "ndarray"),
-        *(("numpy", core + ".multiarray", "_reconstruct") for core in ("._core", ".core")),
-        *(("numpy", core + ".numeric", "_frombuffer") for core in ("._core", ".core")),
-    )
-)
+ANSWER_TYPES: Final = ("unhang.evidence.items", "unhang.findings")
 
 WORKER: Final = """
 import json, sys
@@ -73,79 +61,35 @@ serve_requests(sys.stdin.buffer, sys.stdout.buffer, whole=sys.argv[2] == "1")
 """
 
 
-class Worker:
-    """One such process. Raises ``OSError`` when it cannot be started."""
+class Worker(WorkerProcess):
+    """A process that reads dumps. Raises ``OSError`` when it cannot be started."""
 
     def __init__(self, *, whole: bool) -> None:
-        if not sys.executable:
-            raise FileNotFoundError("this Python does not know its own executable")
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, json.dumps([path for path in sys.path if path]), str(int(whole))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # Python's own unpickler complains there of lengths that cannot be
-        )
-        self._questions = cast("BinaryIO", self._process.stdin)
-        self.answers = cast("BinaryIO", self._process.stdout)
-        self.deadline = 0.0
-        """When (on the monotonic clock) its answer is no longer waited for."""
+        super().__init__(WORKER, str(int(whole)), answer_types=ANSWER_TYPES)
 
-    def ask(self, dumps: Sequence[DumpInput]) -> None:
-        """Let it read ``dumps``; one batch at a time."""
-        self.deadline = time.monotonic() + sum(map(_answer_limit_s, dumps), _ANSWER_LIMIT_S)
-        heads = [[dump.name, None if dump.content is None else len(dump.content), dump.identity] for dump in dumps]
-        with suppress(BrokenPipeError):  # it ended; its closed answers are noticed next
-            self._questions.write(json.dumps(heads).encode() + b"\n")
-            for dump in dumps:
-                if dump.content is not None:
-                    self._questions.write(dump.content)
-            self._questions.flush()
+    def ask(self, batch: Sequence[DumpInput]) -> None:
+        """Let it read ``batch``; one batch at a time."""
+        heads = [[dump.name, None if dump.content is None else len(dump.content), dump.identity] for dump in batch]
+        contents = (dump.content for dump in batch if dump.content is not None)
+        limit_s = sum(map(_answer_limit_s, batch), _ANSWER_LIMIT_S)
+        self.send(chain((json.dumps(heads).encode() + b"\n",), contents), limit_s)
 
     def answer(self) -> list[DumpItem] | None:
         """Its answer, waited for until the deadline; None when it ended, or has to be ended."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.answers, selectors.EVENT_READ)
-            if not selector.select(max(0.0, self.deadline - time.monotonic())):
-                return None
-        head = self.answers.read(8)
-        size = int.from_bytes(head, "little")
-        body = self.answers.read(size) if len(head) == 8 else b""
-        if not body or len(body) != size:
-            return None
-        try:
-            items: list[DumpItem] = _ItemUnpickler(io.BytesIO(body)).load()
-        except Exception:  # noqa: BLE001 - what a harmed worker answers may raise anything
-            self._process.kill()
-            return None
+        items: list[DumpItem] | None = self.received()
         return items
 
-    def end_without_answer(self, dump: DumpInput) -> Unread:
-        """End the process, which gave no answer for ``dump`` alone, and say why there is none."""
-        late = time.monotonic() >= self.deadline
-        return Unread(Source(dump.name), self._end_of(dump, late=late), rank_from_name(dump.name))
-
-    def _end_of(self, dump: DumpInput, *, late: bool) -> str:
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(0 if late else 10)
-        code = self._process.returncode
-        if code is None:
-            return f"not read within {_ANSWER_LIMIT_S + _answer_limit_s(dump):.0f} s"
-        if _exit_text(code) == "signal SIGXCPU":
-            seconds = cpu_seconds(_size(dump))
-            return f"refused: reading it takes more than {seconds} s of processor time, far more than a dump needs"
-        return f"the process reading it ended ({_exit_text(code)})"
-
-    def end(self) -> None:
-        """End the process, at once if need be."""
-        for pipe in (self._questions, self.answers):
-            with suppress(BrokenPipeError):
-                pipe.close()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.5)
-            return
-        self._process.kill()
-        with suppress(subprocess.TimeoutExpired):  # one that waits for a dead file system cannot be killed
-            self._process.wait(5)
+    def end_without_answer(self, one: DumpInput) -> list[DumpItem]:
+        """End the process, which gave no answer for the dump ``one`` alone, and say why there is none."""
+        how = self.ended_by()
+        if how is None:
+            reason = f"not read within {_ANSWER_LIMIT_S + _answer_limit_s(one):.0f} s"
+        elif how == "signal SIGXCPU":
+            seconds = cpu_seconds(_size(one))
+            reason = f"refused: reading it takes more than {seconds} s of processor time, far more than a dump needs"
+        else:
+            reason = f"the process reading it ended ({how})"
+        return [Unread(Source(one.name), reason, rank_from_name(one.name))]
 
 
 def _size(dump: DumpInput) -> int:
@@ -159,27 +103,6 @@ def _size(dump: DumpInput) -> int:
 
 def _answer_limit_s(dump: DumpInput) -> float:
     return _LOADED * float(cpu_seconds(_size(dump)))
-
-
-def _exit_text(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    with suppress(ValueError):
-        return f"signal {signal.Signals(-code).name}"
-    return f"signal {-code}"
-
-
-class _ItemUnpickler(pickle.Unpickler):
-    """A worker may have been harmed by what it read: of its answer only plain values, items and arrays are taken."""
-
-    def find_class(self, module_name: str, global_name: str, /) -> Any:
-        if (module_name, global_name) in _ARRAYS:
-            return super().find_class(module_name, global_name)
-        if module_name in _ANSWER_TYPES and "." not in global_name:
-            found = super().find_class(module_name, global_name)
-            if isinstance(found, type) and found.__module__ == module_name:
-                return found
-        raise pickle.UnpicklingError(f"a worker answered with {module_name}.{global_name}")
 
 
 def serve_requests(questions: BinaryIO, answers: BinaryIO, *, whole: bool) -> None:
@@ -198,8 +121,7 @@ def serve_requests(questions: BinaryIO, answers: BinaryIO, *, whole: bool) -> No
                 )
             except Exception as error:  # noqa: BLE001 - one dump that the reader fails on must not cost the others
                 items.append(Unread.after(error, Source(name), rank_from_name(name)))
-        body = pickle.dumps(items, protocol=pickle.HIGHEST_PROTOCOL)
-        answers.write(len(body).to_bytes(8, "little") + body)
+        answers.write(packed(items))
         answers.flush()
 
 
