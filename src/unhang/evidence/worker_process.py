@@ -22,6 +22,8 @@ from typing import Any, BinaryIO, Final, Generic, Protocol, TypeVar, cast
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
+Asked_contra = TypeVar("Asked_contra", contravariant=True)
+Answer_co = TypeVar("Answer_co", covariant=True)
 
 _PLAIN: Final = frozenset(
     (package + module, name)
@@ -140,19 +142,19 @@ class ItemUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"a worker answered with {module_name}.{global_name}")
 
 
-class Reader(Protocol[Asked, Answer]):
+class Reader(Protocol[Asked_contra, Answer_co]):
     """A worker of a pool: it is asked for a batch, and answers or ends."""
 
     deadline: float
     answers: BinaryIO
 
-    def ask(self, batch: Sequence[Asked]) -> None:
+    def ask(self, batch: Sequence[Asked_contra]) -> None:
         """Let it read ``batch``; one batch at a time."""
 
-    def answer(self) -> Answer | None:
+    def answer(self) -> Answer_co | None:
         """Its answer; None when there is none."""
 
-    def end_without_answer(self, one: Asked) -> Answer:
+    def end_without_answer(self, one: Asked_contra) -> Answer_co:
         """End it, which gave no answer for ``one`` alone, and say why there is none."""
 
     def end(self) -> None:

@@ -64,13 +64,13 @@ class RayCluster:
 
         look = ray.remote(num_cpus=0, max_retries=1)(about_worker())
         nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-        asked = {
-            node["NodeManagerHostname"]: look.options(
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            ).remote(list(paths))
+        asked = [
+            look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(
+                list(paths)
+            )
             for node in nodes
-        }
-        return [self._answer(host, reference) for host, reference in asked.items()]
+        ]
+        return [self._answer(node["NodeManagerHostname"], one) for node, one in zip(nodes, asked, strict=True)]
 
     def _answer(self, host: str, reference: ObjectRef) -> WorkerFacts:
         import ray
