@@ -93,7 +93,7 @@ def test_a_file_that_ends_whoever_reads_it_is_skipped_and_said(reading: subproce
     assert reading.returncode == 1, errors.decode()
     verdict = json.loads(answer)
     assert verdict["findings"][0]["cause"] == "gpu-oom"
-    assert [Path(one["source"]["path"]).name for one in verdict["unread"]] == ["rank2.log"]
+    assert [Path(one["source"]).name for one in verdict["unread"]] == ["rank2.log"]
     assert re.search("SIGKILL|ended the worker [2-9] times", verdict["unread"][0]["reason"])
     assert verdict["unread"][0]["reason"].endswith("it was skipped")
 
