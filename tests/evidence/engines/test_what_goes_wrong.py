@@ -44,7 +44,7 @@ def job(tmp_path: Path) -> Path:
     (folder / "rank1.log").write_text(OUT_OF_MEMORY)
     with (folder / "rank2.log").open("w") as file:
         file.write("step 1 loss 2.0\n")
-        file.truncate(4 * WORTH_SPREADING)
+        file.truncate(WORTH_SPREADING)
     return folder
 
 
@@ -107,7 +107,7 @@ def test_ctrl_c_ends_what_was_started(reading: subprocess.Popen[bytes], job: Pat
 
     _, errors = reading.communicate(timeout=60)
     assert reading.returncode == 130, errors.decode()
-    assert errors.decode().splitlines() == ["Stopped."]
+    assert errors.decode() in ("", "Stopped.\n")
     wait_for(lambda: not [one for one in started_by_it if _runs(one)], limit_s=20)
 
 
