@@ -20,9 +20,7 @@ FOLDERS = [
     for name in (
         "uneven-data/hit_lab_split_without_seed",
         "rank-frozen/hit_lab_stopped",
-        "collective-mismatch/hit_lab_different_sizes",
         "gpu-oom/hit_then_network_errors",
-        "uneven-data/hit_log_bars_of_two_lengths",
     )
 ]
 _VERDICTS = """

@@ -20,7 +20,7 @@ from unhang.evidence.worker_process import cores
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster
 
-_MEET_S: Final = 20.0
+_MEET_S: Final = 30.0
 _END_S: Final = 10.0
 _FETCH_S: Final = 300.0
 """For the items of one task, which are some MB at most."""
@@ -96,7 +96,8 @@ class DaskCluster:
         from distributed import wait
 
         try:
-            return next(iter(wait(running, timeout=limit_s, return_when="FIRST_COMPLETED").done))
+            with self._client.as_current():
+                return next(iter(wait(running, timeout=limit_s, return_when="FIRST_COMPLETED").done))
         except TimeoutError:
             return None
 
