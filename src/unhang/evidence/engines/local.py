@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from unhang.evidence.engines.engine import lost_part
-from unhang.evidence.engines.tasks import PlacedFile, ReadTask
+from unhang.evidence.engines.tasks import Found, PlacedFile, ReadTask
 from unhang.evidence.evidence_parts import EvidencePart
 from unhang.evidence.evidence_reader import read_part
 from unhang.evidence.found_files import FoundFile, FoundFiles
@@ -111,8 +111,11 @@ def _read_here(whole: ReadTask, batch: Sequence[PlacedFile]) -> tuple[ReadTask, 
 
 def _as_values(task: ReadTask) -> dict[str, Any]:
     """``task`` as JSON; it also keeps names that are no UTF-8."""
-    files = [{**asdict(file), "path": str(file.path), "root": str(file.root)} for _, file in task.files]
-    return {"files": files, "limits": asdict(task.limits), "log_bytes": task.log_bytes}
+    return {
+        "files": [_values_of(file) for _, file in task.files],
+        "limits": asdict(task.limits),
+        "log_bytes": task.log_bytes,
+    }
 
 
 def serve_tasks(questions: BinaryIO, answers: BinaryIO) -> None:
@@ -126,5 +129,14 @@ def serve_tasks(questions: BinaryIO, answers: BinaryIO) -> None:
         answers.flush()
 
 
-def _found_file(*, path: str, root: str, identity: Sequence[int], **others: Any) -> FoundFile:
-    return FoundFile(path=Path(path), root=Path(root), identity=(identity[0], identity[1]), **others)
+def _values_of(file: Found) -> dict[str, Any]:
+    path = {"path": str(file.path)} if isinstance(file, FoundFile) else {}
+    return {**asdict(file), **path, "root": str(file.root)}
+
+
+def _found_file(*, root: str, path: str = "", identity: Sequence[int] = (), **others: Any) -> Found:
+    if path:
+        return FoundFile(path=Path(path), root=Path(root), identity=(identity[0], identity[1]), **others)
+    from unhang.evidence.objects.listing import FoundObject
+
+    return FoundObject(root=Path(root), **others)

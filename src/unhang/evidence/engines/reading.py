@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unhang.evidence.engines.engine import start_engine
-from unhang.evidence.engines.tasks import ReadTask, tasks_of
+from unhang.evidence.engines.tasks import Found, ReadTask, tasks_of
 from unhang.evidence.evidence_parts import EvidenceParts
 from unhang.evidence.evidence_reader import Tell, read_part
 from unhang.evidence.found_files import FoundFile, FoundFiles
@@ -31,7 +31,8 @@ def read_with(
     left = [(place, file) for place, file in placed if not _is_manifest(file)]
     if name != "local":
         left = [(place, _as_seen_elsewhere(file)) for place, file in left]
-    with closing(start_engine(name, address, sorted({str(file.root.absolute()) for _, file in left}))) as engine:
+    roots = {str(file.root.absolute()) for _, file in left if isinstance(file, FoundFile)}
+    with closing(start_engine(name, address, sorted(roots))) as engine:
         first = read_part(FoundFiles(files=here, pipes=found.pipes), limits, tell=tell)
         manifests = first.evidence.manifests
         cut = {file.name: log_bytes_at_capture(manifests, file.name) for _, file in left} if manifests else {}
@@ -46,11 +47,11 @@ def read_with(
                 tell(task.size, f"{done:,} of {len(left):,} files")
 
 
-def _as_seen_elsewhere(file: FoundFile) -> FoundFile:
+def _as_seen_elsewhere(file: Found) -> Found:
     """``file`` for a process with another working folder; other machines number files of a shared disk differently."""
-    return replace(file, path=file.path.absolute(), identity=None)
+    return replace(file, path=file.path.absolute(), identity=None) if isinstance(file, FoundFile) else file
 
 
-def _is_manifest(file: FoundFile) -> bool:
+def _is_manifest(file: Found) -> bool:
     """It tells how much of the logs beside it is of its moment, so it is read before them."""
     return file.name.rpartition("/")[2] == "bundle.json"

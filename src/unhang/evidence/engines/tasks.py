@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from unhang import __version__
 from unhang.evidence.found_files import FoundFile, FoundFiles
 from unhang.evidence.read_limits import ReadLimits
+
+if TYPE_CHECKING:
+    from unhang.evidence.objects.listing import FoundObject
 
 TASKS_A_WORKER = 4
 """More of them would even out better who is done last, and cost more for each."""
 FILE_COST = 1 << 18
 """What a file costs beside its bytes, in bytes: finding out what it is."""
 
-PlacedFile = tuple[int, FoundFile]
-"""A file, and its place in what was found."""
+Found: TypeAlias = "FoundFile | FoundObject"
+PlacedFile: TypeAlias = "tuple[int, Found]"
+"""A file or object, and its place in what was found."""
 
 
 @dataclass(frozen=True, slots=True)
