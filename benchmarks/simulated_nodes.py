@@ -20,13 +20,14 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from msgspec.msgpack import encode
+
 from unhang.watch.job.wait_detection import RankSample, RankState
-from unhang.watch.nodes import leadership
-from unhang.watch.nodes import rank_digest as digests
-from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, digest_of
+from unhang.watch.nodes.leadership import LeaderMessage
+from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, decoded, digest_of
 from unhang.watch.nodes.transport.evidence_pack import pack_evidence
 from unhang.watch.nodes.transport.evidence_parts import send_evidence
 from unhang.watch.nodes.transport.exchange_opener import MAX_LEADERS, ExchangeOpener, TransportConfig
@@ -198,11 +199,8 @@ class SimulatedNode:
     def __init__(self, job: Job, number: int, evidence: bytes) -> None:
         self.number, self._evidence = number, evidence
         self.name = f"h{number}"
-        party = job.party
-        config = TransportConfig(
-            party.key, party.count, number, party.address, party.port, party.via, self.name,
-            str(Path(job.place) / self.name), started=time.time_ns(),
-        )  # fmt: skip
+        nodes, folder = replace(job.party, number=number), str(Path(job.place) / self.name)
+        config = TransportConfig(nodes, self.name, folder, started=time.time_ns())
         self._opener, self._config = ExchangeOpener(config, os.environ), config
         self._place: KeyValueExchange | None = None
         self._sealed: SignedValues | None = None
@@ -220,7 +218,7 @@ class SimulatedNode:
             place.take_seat(self.number, self.name)
             self._place, self._sealed = (
                 place,
-                SignedValues(place, token, self._config.key, started=self._config.started),
+                SignedValues(place, token, self._config.nodes.key, started=self._config.started),
             )
         return self._sealed is not None
 
@@ -232,7 +230,7 @@ class SimulatedNode:
         if now_s - self._hello_at > HELLOS_S:
             if self._hello_at < 0:
                 hello = NodeHello(self.name, self.name, "127.0.0.1", list(self.ranks), now_ns, time.time_ns())
-                self.sent += self._sealed.put(f"h/{self.number}", digests.encode_digest(hello))
+                self.sent += self._sealed.put(f"h/{self.number}", encode(hello))
             self._hello_at = now_s
             self._sealed.get([f"h/{node}" for node in range(MAX_LEADERS)])
         hurries = self.whole or now_s - job.stall_s > 0.4
@@ -240,7 +238,7 @@ class SimulatedNode:
         if now_s - self._digest_at >= (HURRY_S if hurries and turn != self._turn else CALM_S) - 0.02:
             self._digest_at, self._turn = now_s, turn
             told = digest_of(now_ns, self._now(job, now_s), deaths=0, over=0, whole=hurries)
-            self.sent += self._sealed.put(f"d/{self.number}", digests.encode_digest(told))
+            self.sent += self._sealed.put(f"d/{self.number}", encode(told))
         return now_s + (HURRY_S if hurries else CALM_S / 2)
 
     def _turn_at(self, job: Job, now_s: float) -> object:
@@ -267,7 +265,7 @@ class SimulatedNode:
         if every:
             self._words_at = now_s
         for value in self._sealed.get([f"w/{node}" for node in (range(MAX_LEADERS) if every else [0])]).values():
-            word = leadership.read_leader_message(value)
+            word = decoded(value, LeaderMessage)
             if word is None:
                 continue
             self.whole = word.whole

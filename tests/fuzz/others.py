@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+from msgspec.msgpack import encode
 
 from tests.fuzz import checking, contradicting
 from tests.fuzz.folders import KINDS, mutated_archive, packed
@@ -34,13 +35,9 @@ from unhang.watch.nodes.leadership import (
     LeaderMessage,
     LeaderVerdict,
     SampleRequest,
-    read_leader_message,
-    read_leader_verdict,
 )
-from unhang.watch.nodes.leadership import encode_message as pack_word
 from unhang.watch.nodes.node_roster import NodeRoster
-from unhang.watch.nodes.rank_digest import NodeHello, digest_of, read_digest, read_hello
-from unhang.watch.nodes.rank_digest import encode_digest as pack_digest
+from unhang.watch.nodes.rank_digest import NodeDigest, NodeHello, decoded, digest_of
 from unhang.watch.nodes.transport import evidence_pack, evidence_parts
 from unhang.watch.nodes.transport.key_value_exchange import SignedValues
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportRequest, TransportState
@@ -259,15 +256,13 @@ def wire_seeds() -> dict[str, bytes]:
     )
     whole = digest_of(now, ranks_of(2, waits_s=3.0), deaths=1, over=0, whole=True)
     return {
-        "hello": pack_digest(hello),
-        "digest": pack_digest(whole),
-        "word": pack_word(LeaderMessage(now, True, SampleRequest(3, now, True, True, [1], 2), 4)),
-        "said": pack_word(LeaderVerdict(1, "h1", "/x", summary, b"{}")),
-        "news": msgspec.msgpack.encode(
-            TransportState(now, True, 0, seat=0, hellos=[ReceivedValue(1, 1, 1, pack_digest(hello))])
-        ),
-        "errand": msgspec.msgpack.encode(TransportRequest(pack_digest(hello), pack_digest(whole))),
-        "parts": msgspec.msgpack.encode(evidence_parts.EvidenceAnnouncement(1, 1, 3, b"x" * 32)),
+        "hello": encode(hello),
+        "digest": encode(whole),
+        "word": encode(LeaderMessage(now, True, SampleRequest(3, now, True, True, [1], 2), 4)),
+        "said": encode(LeaderVerdict(1, "h1", "/x", summary, b"{}")),
+        "news": encode(TransportState(now, True, 0, seat=0, hellos=[ReceivedValue(1, 1, 1, encode(hello))])),
+        "errand": encode(TransportRequest(encode(hello), encode(whole))),
+        "parts": encode(evidence_parts.EvidenceAnnouncement(1, 1, 3, b"x" * 32)),
     }
 
 
@@ -279,7 +274,7 @@ def wire_input(rng: Random, number: int) -> Files:
         with contextlib.suppress(ValueError, TypeError, OverflowError, msgspec.MsgspecError):
             value = msgspec.to_builtins(msgspec.msgpack.decode(data), builtin_types=())
             changed = odd_json(rng, json.dumps(value, default=lambda raw: raw.decode("latin-1")).encode())
-            return {name: msgspec.msgpack.encode(json.loads(changed))}
+            return {name: encode(json.loads(changed))}
     for _ in range(rng.choice((1, 2))):
         data = rng.choice((flip_bytes, truncate, insert, extreme_number))(rng, data)
     return {name: data}
@@ -307,10 +302,10 @@ def wire(given: Files, place: Path, number: int) -> Iterator[str]:
     for _ in range(2):
         roster.take(TransportState(now, True, 0, seat=0, hellos=heard[0], digests=heard[1] if name == "digest" else []))
     states = roster.states(now)
-    digest = read_digest(data)
+    digest = decoded(data, NodeDigest)
     if digest is not None:
         find_slowest_rank(digest.pace, {1: digest.pace})
-    said = read_leader_verdict(data)
+    said = decoded(data, LeaderVerdict)
     if said is not None:
         from unhang.report.language import translate
         from unhang.watch.nodes.node_announcements import leader_verdict_line
@@ -319,7 +314,9 @@ def wire(given: Files, place: Path, number: int) -> Iterator[str]:
             line = translate(leader_verdict_line(said, lang), lang)
             if CONTROL.search(line):
                 yield f"wire: control character in {line[:200]!r}"
-    read_leader_message(data), read_hello(data), evidence_parts._announced(data), len(states)
+    for other in (LeaderMessage, NodeHello, evidence_parts.EvidenceAnnouncement):
+        decoded(data, other)
+    len(states)
     from unhang.watch.nodes.transport.mailbox import Mailbox
 
     (place / "news").write_bytes(data)

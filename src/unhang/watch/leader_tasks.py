@@ -5,6 +5,7 @@ Everything is as without this file where the start is on one machine (``cluster`
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,8 +18,9 @@ from unhang.watch.moving_job import MovingJob, StragglerWatch
 from unhang.watch.nodes import node_announcements
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.evidence_gathering import AFTER_OURS_S, AFTER_STACKS_S, AT_THE_END_S, EvidenceGathering
-from unhang.watch.nodes.leadership import LeaderVerdict, Role
+from unhang.watch.nodes.leadership import LeaderVerdict, Role, SampleRequest
 from unhang.watch.nodes.live_columns import with_remote_ranks
+from unhang.watch.nodes.node_roster import nodes_for_pace
 from unhang.watch.nodes.transport.evidence_parts import EXIT_EVIDENCE_NUMBER
 from unhang.watch.pace.pace_over_nodes import SlowestRank
 from unhang.watch.verdict.evidence_request import EvidenceRequest
@@ -101,7 +103,8 @@ class LeaderTasks:
             return request
         least = {told.rank: told.waits / 100 for told in paces.values() if told is not None}
         request = replace(request, machine={**request.machine, "pace.json": stragglers.record.pace(least).json()})
-        asked = cluster.request_pace(request.number, slow, samples=request.samples)
+        nodes = nodes_for_pace(cluster.roster, slow, time.monotonic_ns())
+        asked = cluster.ask(nodes, SampleRequest(request.number, -1, nodes=nodes or [-1], samples=request.samples))
         return _with_remote_evidence(request, cluster, asked, PACE_SAMPLE_LIMIT_S)
 
     def nodes_with_other_calls(self, checks: int) -> list[int]:
@@ -115,7 +118,7 @@ class LeaderTasks:
         """``request``, with the dumps of those nodes, and all of them compared."""
         if self.cluster is None or not nodes:
             return request
-        asked = self.cluster.request_calls(request.number, list(nodes))
+        asked = self.cluster.ask([*nodes], SampleRequest(request.number, -1, nodes=[*nodes]))
         request = _with_remote_evidence(request, self.cluster, asked, PACE_SAMPLE_LIMIT_S)
         assert request.nodes is not None
         return replace(request, nodes=replace(request.nodes, compare=True))
@@ -160,8 +163,9 @@ class LeaderTasks:
         """All ranks of all nodes as lines need them."""
         if self.cluster is None:
             return own
-        ranks = [rank for rank in snapshot.doing if rank not in own.by_rank]
-        return JobRanks(own.records, {**own.by_rank, **self.cluster.members(ranks)})
+        found = self.cluster.samples(rank for rank in snapshot.doing if rank not in own.by_rank)
+        others = {rank: JobRank(rank, sample.view.identity.pid, sample.view) for rank, sample in found.items()}
+        return JobRanks(own.records, {**own.by_rank, **others})
 
     def all_ranks(self, own: JobRanks) -> JobRanks:
         """Our ranks, and those that other nodes watch or watched."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 import msgspec
+from msgspec.msgpack import encode
 
 from unhang.watch.job.wait_detection import RankSample, WaitDetector
 from unhang.watch.nodes.node_roster import NodeRoster
-from unhang.watch.nodes.rank_digest import NodeDigest, NodeHello, NodeRanks, encode_digest
+from unhang.watch.nodes.rank_digest import NodeDigest, NodeHello, NodeRanks
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.wire.record_views import CodeLine, GroupProgress, MarkedPhase, RankIdentity, RecordView
 
@@ -41,10 +42,8 @@ def roster_of(digest: NodeDigest, *, deaths: int = 0, quiet_s: float = 0.0) -> N
     roster = NodeRoster()
     hello = NodeHello("h1", "h1", "192.0.2.1", [2, 3], now_ns, 0)
     for at_ns, told in ((now_ns - 10, digest), (now_ns, msgspec.structs.replace(digest, deaths=deaths))):
-        heard_before = [ReceivedValue(1, now_ns - 10, at_ns, encode_digest(told))]
+        heard_before = [ReceivedValue(1, now_ns - 10, at_ns, encode(told))]
         roster.take(
-            TransportState(
-                at_ns, True, 0, seat=0, hellos=[ReceivedValue(1, 1, 1, encode_digest(hello))], digests=heard_before
-            )
+            TransportState(at_ns, True, 0, seat=0, hellos=[ReceivedValue(1, 1, 1, encode(hello))], digests=heard_before)
         )
     return roster

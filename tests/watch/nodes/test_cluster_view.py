@@ -20,7 +20,7 @@ from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.leadership import Role, elect_role
 from unhang.watch.nodes.node_announcements import NodeAnnouncements
 from unhang.watch.nodes.node_roster import newly_quiet
-from unhang.watch.nodes.rank_digest import NodeRanks, digest_of, read_digest
+from unhang.watch.nodes.rank_digest import NodeDigest, NodeRanks, decoded, digest_of
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
 from unhang.wire.documents.live_state import RankActivity
@@ -239,7 +239,7 @@ def heard(node: int, value: bytes, first_s: float, last_s: float) -> ReceivedVal
 
 def news(seat: int, words: list[ReceivedValue], *, met: bool = True, since_s: float = 60.0) -> TransportState:
     now_ns = time.monotonic_ns()
-    return TransportState(now_ns, met, now_ns - int(since_s * 1e9), seat=seat, seats=4, words=words)
+    return TransportState(now_ns, met, now_ns - int(since_s * 1e9), seat=seat, words=words)
 
 
 def test_who_leads() -> None:
@@ -273,7 +273,7 @@ def test_a_death_is_told_at_once_with_every_rank(nodes: Callable[..., Nodes]) ->
     errand = node.cluster._requests.last
     assert errand is not None
     assert errand.hurry
-    told = read_digest(errand.digest)
+    told = decoded(errand.digest, NodeDigest)
     assert told is not None
     assert told.columns is not None
 
@@ -287,7 +287,7 @@ def test_an_answer_from_before_the_silence_tells_nothing_and_is_waited_for(nodes
         now_ns = time.monotonic_ns()
         cluster.roster = roster_of(digest, quiet_s=quiet_s)
         asked = {1: (now_ns - int(asked_s * 1e9), False)} if asked_s is not None else {}
-        cluster._states.last = TransportState(now_ns, True, 0, seat=0, seats=2, answers=asked)
+        cluster._states.last = TransportState(now_ns, True, 0, seat=0, answers=asked)
         return cluster.answers(1), bool(newly_quiet(cluster.roster.met(), cluster.answers, now_ns))
 
     assert known(0.5, 300.0) == (None, False)

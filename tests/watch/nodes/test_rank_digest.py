@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 
 import msgspec
+from msgspec.msgpack import decode, encode
 
 from tests.watch.nodes.seen_ranks import look, ranks_of, roster_of
 from unhang.watch.job.wait_detection import WaitDetector
 from unhang.watch.nodes.live_columns import with_remote_ranks
 from unhang.watch.nodes.node_roster import NodeRoster
 from unhang.watch.nodes.rank_digest import (
+    DigestColumns,
     NodeDigest,
     NodeHello,
     NodeRanks,
     clock_ahead_s,
+    decoded,
     digest_of,
-    encode_digest,
-    read_digest,
-    read_hello,
 )
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.wire.documents.live_state import LiveRun, LiveState, LiveTotals
@@ -29,33 +29,35 @@ from unhang.wire.record_views import MarkedPhase
 def test_a_healthy_node_says_it_in_some_tens_of_bytes() -> None:
     digest = digest_of(time.monotonic_ns(), ranks_of(0), deaths=0, over=0, whole=False)
 
-    assert len(encode_digest(digest)) < 40
+    assert len(encode(digest)) < 40
     assert digest.waits_ms == -1
-    assert read_digest(encode_digest(digest)) == digest
+    assert decoded(encode(digest), NodeDigest) == digest
 
 
 def test_a_message_of_another_layout_is_not_read() -> None:
     digest = digest_of(time.monotonic_ns(), ranks_of(0), deaths=0, over=0, whole=False)
     hello = NodeHello("h0", "h0", "", [0, 1], 7, 8)
-    layout, *fields = msgspec.msgpack.decode(encode_digest(digest))
-    before = msgspec.msgpack.encode([*fields])
-    other = msgspec.msgpack.encode([layout + 1, *fields])
+    layout, *fields = decode(encode(digest))
+    before = encode([*fields])
+    other = encode([layout + 1, *fields])
 
-    assert (read_digest(before), read_digest(other)) == (None, None)
-    assert read_hello(encode_digest(hello)) == hello
-    assert read_hello(msgspec.msgpack.encode(msgspec.msgpack.decode(encode_digest(hello))[1:])) is None
+    assert (decoded(before, NodeDigest), decoded(other, NodeDigest)) == (None, None)
+    assert decoded(encode(hello), NodeHello) == hello
+    assert decoded(encode(decode(encode(hello))[1:]), NodeHello) is None
 
 
 def test_a_digest_may_hold_anything() -> None:
     whole = digest_of(time.monotonic_ns(), ranks_of(0, waits_s=3.0), deaths=0, over=0, whole=True)
     assert whole.columns is not None
-    assert read_digest(encode_digest(whole)) == whole
+    assert decoded(encode(whole), NodeDigest) == whole
 
-    for name, column in (("doing", [99, 0]), ("rank", [1]), ("place", [7, 0]), ("rank", [-1, 0]), ("phase", [50, 1])):
-        wrong = msgspec.structs.replace(whole, columns=msgspec.structs.replace(whole.columns, **{name: column}))
-        assert read_digest(encode_digest(wrong)) is None
-    for torn in (b"", b"\xff", encode_digest(whole)[:-3], b"\x91" * 5000):
-        assert read_digest(torn) is None
+    wrong_columns = {"doing": [99, 0], "rank": [-1, 0], "label": [1], "place": [7, 0], "phase": [50, 1]}
+    for name, column in (*wrong_columns.items(), ("groups", [["0", "gloo", 4, [2], [], [41]]])):
+        wrong = decode(encode(whole))
+        wrong[5][DigestColumns.__struct_fields__.index(name)] = column
+        assert decoded(encode(wrong), NodeDigest) is None
+    for torn in (b"", b"\xff", encode(whole)[:-3], b"\x91" * 5000):
+        assert decoded(torn, NodeDigest) is None
 
 
 def test_clocks_of_nodes_do_not_matter() -> None:
@@ -77,8 +79,8 @@ def test_clocks_of_nodes_do_not_matter() -> None:
             True,
             0,
             seat=0,
-            hellos=[ReceivedValue(1, 1, 1, encode_digest(hello))],
-            digests=[ReceivedValue(1, now_ns, now_ns, encode_digest(there))],
+            hellos=[ReceivedValue(1, 1, 1, encode(hello))],
+            digests=[ReceivedValue(1, now_ns, now_ns, encode(there))],
         )
     )
 
@@ -93,7 +95,7 @@ def test_clocks_of_nodes_do_not_matter() -> None:
             True,
             0,
             seat=0,
-            digests=[ReceivedValue(1, 1, now_ns + 5, encode_digest(msgspec.structs.replace(there, waits_ms=3001)))],
+            digests=[ReceivedValue(1, 1, now_ns + 5, encode(msgspec.structs.replace(there, waits_ms=3001)))],
         )
     )
     since = [state.waits_ns for state in roster.states(now_ns).values()]
@@ -109,7 +111,7 @@ def test_marked_work_on_another_node_is_known() -> None:
     states = WaitDetector().rank_states(now_ns, looks)
     digest = digest_of(now_ns, NodeRanks(looks, states), deaths=0, over=0, whole=True)
     roster = NodeRoster()
-    roster.take(TransportState(now_ns, True, 0, seat=0, digests=[ReceivedValue(1, 1, now_ns, encode_digest(digest))]))
+    roster.take(TransportState(now_ns, True, 0, seat=0, digests=[ReceivedValue(1, 1, now_ns, encode(digest))]))
 
     from unhang.watch.nodes.node_roster import remote_sample
 
@@ -134,14 +136,14 @@ def test_the_live_state_of_the_leader_holds_every_rank() -> None:
     roster = NodeRoster()
     hello = NodeHello("h1", "h1", "", [2, 3], now_ns, 0)
     for at_ns in (now_ns, now_ns + 1):
-        value = encode_digest(msgspec.structs.replace(digest, at_ns=at_ns))
+        value = encode(msgspec.structs.replace(digest, at_ns=at_ns))
         roster.take(
             TransportState(
                 now_ns,
                 True,
                 0,
                 seat=0,
-                hellos=[ReceivedValue(1, 1, 1, encode_digest(hello))],
+                hellos=[ReceivedValue(1, 1, 1, encode(hello))],
                 digests=[ReceivedValue(1, 1, at_ns, value)],
             )
         )

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.msgpack import encode
 
 from unhang.watch.job.wait_detection import RankSample, RankState
 from unhang.watch.nodes import node_announcements
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.node_announcements import SilentNodeAnnouncements
-from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, digest_of, encode_digest
+from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, digest_of
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
 from unhang.wire.documents.live_state import RankActivity
@@ -42,9 +43,8 @@ def hear(cluster: ClusterView, nodes: Sequence[int], *, ago_s: float = 0.0, answ
         met=True,
         since_ns=now_ns,
         seat=0,
-        seats=1000,
-        hellos=[ReceivedValue(n, 0, 0, encode_digest(NodeHello(f"h{n}", f"h{n}", "", [n], 0, 0))) for n in nodes],
-        digests=[ReceivedValue(n, 0, heard_ns, encode_digest(digest)) for n in nodes],
+        hellos=[ReceivedValue(n, 0, 0, encode(NodeHello(f"h{n}", f"h{n}", "", [n], 0, 0))) for n in nodes],
+        digests=[ReceivedValue(n, 0, heard_ns, encode(digest)) for n in nodes],
         answers=dict.fromkeys(nodes, (now_ns, answer)) if answer is not None else {},
     )
     cluster.roster.take(news)

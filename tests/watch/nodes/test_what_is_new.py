@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.msgpack import encode
 
 from unhang.watch.job.wait_detection import RankSample, RankState, WaitSnapshot
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.node_roster import MAX_ASKED, WITNESSES, nodes_for_stall
-from unhang.watch.nodes.rank_digest import NodeDigest, NodeHello, NodeRanks, change_key, digest_of, encode_digest
+from unhang.watch.nodes.rank_digest import NodeDigest, NodeHello, NodeRanks, change_key, digest_of
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
 from unhang.wire.documents.live_state import RankActivity
@@ -38,7 +39,7 @@ def digest(now_ns: int, *, done: int = 7, line: int = 12, deaths: int = 0, whole
 def test_time_alone_is_nothing_new() -> None:
     earlier, later = digest(STALL_NS + SECOND_NS), digest(STALL_NS + 9 * SECOND_NS)
 
-    assert encode_digest(earlier) != encode_digest(later)
+    assert encode(earlier) != encode(later)
     assert change_key(earlier) == change_key(later)
 
 
@@ -54,7 +55,7 @@ def of_many(cluster: ClusterView, nodes: int) -> None:
     told = []
     for node in range(1, nodes):
         hello = NodeHello(f"h{node}", f"h{node}", "", [2 * node, 2 * node + 1], 0, 0)
-        told.append((node, encode_digest(hello)))
+        told.append((node, encode(hello)))
     now_ns = cluster._started_ns
     cluster.roster.take(
         TransportState(
@@ -62,11 +63,8 @@ def of_many(cluster: ClusterView, nodes: int) -> None:
             met=True,
             since_ns=now_ns,
             seat=0,
-            seats=nodes,
             hellos=[ReceivedValue(node, now_ns, now_ns, value) for node, value in told],
-            digests=[
-                ReceivedValue(node, now_ns, now_ns + 1, encode_digest(digest_of_two(node, now_ns))) for node, _ in told
-            ],
+            digests=[ReceivedValue(node, now_ns, now_ns + 1, encode(digest_of_two(node, now_ns))) for node, _ in told],
         )
     )
 

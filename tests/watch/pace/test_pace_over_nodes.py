@@ -6,9 +6,10 @@ import time
 
 import msgspec
 import pytest
+from msgspec.msgpack import encode
 
 from tests.watch.nodes.seen_ranks import ranks_of
-from unhang.watch.nodes.rank_digest import digest_of, encode_digest, read_digest
+from unhang.watch.nodes.rank_digest import NodeDigest, decoded, digest_of
 from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank, find_slowest_rank
 
 
@@ -44,7 +45,7 @@ def test_what_a_node_tells_of_its_pace_takes_a_few_bytes_and_may_be_anything() -
     digest = digest_of(time.monotonic_ns(), ranks_of(0), deaths=0, over=0, whole=False)
     with_pace = msgspec.structs.replace(digest, pace=pace(rank=9_999))
 
-    assert len(encode_digest(with_pace)) - len(encode_digest(digest)) <= 7
-    assert read_digest(encode_digest(with_pace)) == with_pace
+    assert len(encode(with_pace)) - len(encode(digest)) <= 7
+    assert decoded(encode(with_pace), NodeDigest) == with_pace
     for wrong in (pace(rank=-1), pace(waits=101), pace(after=-2), pace(lost=200)):
-        assert read_digest(encode_digest(msgspec.structs.replace(digest, pace=wrong))) is None
+        assert decoded(encode(msgspec.structs.replace(digest, pace=wrong)), NodeDigest) is None

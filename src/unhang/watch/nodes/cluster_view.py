@@ -14,10 +14,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import msgpack, structs
 
 from unhang.watch import private_files
-from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import SAME_WAIT_NS, RankSample, RankState, WaitDetector, WaitSnapshot
 from unhang.watch.nodes import leadership, node_roster
 from unhang.watch.nodes import rank_digest as digests
@@ -29,7 +28,7 @@ from unhang.watch.nodes.transport.exchange_opener import TransportConfig
 from unhang.watch.nodes.transport.node_discovery import JobNodes, discover_nodes, node_name
 from unhang.watch.nodes.transport.transport_main import write_config
 from unhang.watch.pace.call_drift import CallDigest, differing_nodes
-from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank
+from unhang.watch.pace.pace_over_nodes import NodePace
 from unhang.watch.side_process import KeptProcess
 from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.documents.other_nodes import ObservedNode
@@ -78,7 +77,7 @@ class ClusterView:
         self.watched = False
         """Somebody watches the run: every rank of every node is wanted."""
         self._states.drop()  # an earlier watcher's: it says nothing of now
-        write_config(records, TransportConfig.of(job_nodes, name, folder, time.time_ns(), lang))
+        write_config(records, TransportConfig(job_nodes, name, str(folder), lang, time.time_ns()))
 
     @classmethod
     def of_run(cls, plan: RunPlan, folder: Path, records: Path) -> ClusterView | None:
@@ -129,7 +128,7 @@ class ClusterView:
         if self.role is not Role.LEADS:
             self._snapshot = None
             return None
-        if not (self.roster.somebody_waits() or self._waited_ms(now_ns) >= 0):
+        if not (self.roster.somebody_waits() or self._ranks.waited_ms(now_ns) >= 0):
             self._snapshot = detector.judge(now_ns, {})
         else:
             every = {**self.roster.states(now_ns), **states}
@@ -165,21 +164,10 @@ class ClusterView:
                 found[rank] = sample
         return found
 
-    def members(self, ranks: Iterable[int]) -> dict[int, JobRank]:
-        """The same, as ranks of the job."""
-        return {
-            rank: JobRank(rank, sample.view.identity.pid, sample.view) for rank, sample in self.samples(ranks).items()
-        }
-
     def paces(self) -> dict[int, NodePace | None] | None:
         """How the others get on in a job that moves; None where this node is alone."""
         alone = self.role is Role.ALONE or (self.role is Role.LEADS and not self.roster.met())
         return None if alone else self.roster.paces(time.monotonic_ns()) if self.role is Role.LEADS else {}
-
-    def request_pace(self, number: int, slow: SlowestRank, *, samples: int) -> list[int]:
-        """Ask for evidence of a job that moves."""
-        nodes = node_roster.nodes_for_pace(self.roster, slow, time.monotonic_ns())
-        return self._ask(nodes, SampleRequest(number, -1, nodes=nodes or [-1], samples=samples))
 
     def nodes_with_other_calls(self) -> list[int]:
         """Nodes to ask because the ranks of two, perhaps ours, called different things; empty where none did.
@@ -194,10 +182,6 @@ class ClusterView:
         third = [node for node in told if node not in differing][:1] if differing else []
         return [node for node in (*differing, *third) if node is not None]
 
-    def request_calls(self, number: int, nodes: list[int]) -> list[int]:
-        """Ask these nodes for dumps."""
-        return self._ask(nodes, SampleRequest(number, -1, nodes=nodes))
-
     def request_evidence(
         self, number: int, snapshot: WaitSnapshot | None, *, with_stacks: bool, live: bool = True
     ) -> list[int]:
@@ -205,9 +189,10 @@ class ClusterView:
         nodes = node_roster.nodes_for_stall(self.roster, snapshot, time.monotonic_ns())
         since_ns = snapshot.since_ns if snapshot is not None else -1
         few = nodes if len(nodes) < len(self.roster.met()) else []
-        return self._ask(nodes, SampleRequest(number, since_ns, with_stacks, live, few))
+        return self.ask(nodes, SampleRequest(number, since_ns, with_stacks, live, few))
 
-    def _ask(self, nodes: list[int], request: SampleRequest) -> list[int]:
+    def ask(self, nodes: list[int], request: SampleRequest) -> list[int]:
+        """``request``, and the same for its answers from ``nodes``; returns these."""
         shutil.rmtree(self.arrival_path, ignore_errors=True)
         with suppress(OSError):
             private_files.make_folder(self.arrival_path)
@@ -254,7 +239,7 @@ class ClusterView:
         heard = self._from_leader(self.transport.words) if self.transport is not None else None
         if self.transport is None or heard is None or self.role is not Role.FOLLOWS:
             return None
-        word = leadership.read_leader_message(heard.value)
+        word = digests.decoded(heard.value, LeaderMessage)
         if word is None or word.request is None or word.request.number == self._last_request:
             return None
         request = word.request
@@ -274,8 +259,9 @@ class ClusterView:
         """Whoever led before left in order: its command has ended."""
         if self.transport is None:
             return False
-        earlier = [word.value for word in self.transport.words if word.node < self.transport.seat]
-        return any(word is not None and word.over for word in map(leadership.read_leader_message, earlier))
+        earlier = [word for word in self.transport.words if word.node < self.transport.seat]
+        words = (digests.decoded(word.value, LeaderMessage) for word in earlier)
+        return any(word is not None and word.over for word in words)
 
     @property
     def pack_path(self) -> Path:
@@ -294,7 +280,7 @@ class ClusterView:
         self._said_number += 1
         content = verdict if len(verdict) <= leadership.MAX_TEXT else b""
         said = LeaderVerdict(self._said_number, self.name, str(self._folder), summary, content, ended, abort)
-        self._said = leadership.encode_message(said)
+        self._said = msgpack.encode(said)
         self._word = structs.replace(self._word, said=self._said_number)
         self._tell(time.monotonic_ns())
 
@@ -304,7 +290,7 @@ class ClusterView:
         if heard is None or self.role is not Role.FOLLOWS or heard.heard_ns == self._heard_number:
             return None
         self._heard_number = heard.heard_ns
-        return leadership.read_leader_verdict(heard.value)
+        return digests.decoded(heard.value, LeaderVerdict)
 
     def end(self, *, well: bool, wait_s: float = 0.5) -> None:
         """The command is over: tell so, and leave."""
@@ -326,10 +312,6 @@ class ClusterView:
                 return
             time.sleep(0.02)
 
-    def _waited_ms(self, now_ns: int) -> int:
-        since = [state.waits_ns for state in self._ranks.states.values() if state.waits and state.waits_ns is not None]
-        return (now_ns - min(since)) // 1_000_000 if since else -1
-
     def _tell(self, now_ns: int) -> None:
         whole = self._wants_columns(now_ns)
         leads = self.role is Role.LEADS
@@ -342,9 +324,9 @@ class ClusterView:
         self._word = structs.replace(self._word, at_ns=now_ns, whole=whole)
         self._requests.put(
             mailbox.TransportRequest(
-                hello=digests.encode_digest(self._current_hello(now_ns)),
-                digest=digests.encode_digest(told),
-                word=leadership.encode_message(self._word) if leads else b"",
+                hello=msgpack.encode(self._current_hello(now_ns)),
+                digest=msgpack.encode(told),
+                word=msgpack.encode(self._word) if leads else b"",
                 said=self._said if leads else b"",
                 leads=leads,
                 hurry=whole,
@@ -364,10 +346,12 @@ class ClusterView:
 
     def _wants_columns(self, now_ns: int) -> bool:
         """Whether each rank is worth telling of now."""
-        waits = self._waited_ms(now_ns) >= COLUMNS_AFTER_MS or self._leader_wants_columns()
+        waits = self._ranks.waited_ms(now_ns) >= COLUMNS_AFTER_MS or self._leader_wants_columns()
         if self.role is Role.LEADS:
             waits = (
-                waits or self.watched or any(node.has_waited(COLUMNS_AFTER_MS, now_ns) for node in self.roster.all())
+                waits
+                or self.watched
+                or any(node.has_waited(COLUMNS_AFTER_MS, now_ns) for node in self.roster.nodes.values())
             )
         if waits:
             self._columns_until = time.monotonic() + COLUMNS_FOR_S
@@ -377,7 +361,7 @@ class ClusterView:
         if self.role is not Role.FOLLOWS or self.transport is None:
             return False
         heard = self._from_leader(self.transport.words)
-        word = leadership.read_leader_message(heard.value) if heard is not None else None
+        word = digests.decoded(heard.value, LeaderMessage) if heard is not None else None
         return word is not None and word.whole
 
     def _from_leader(self, values: Iterable[mailbox.ReceivedValue]) -> mailbox.ReceivedValue | None:

@@ -12,7 +12,6 @@ import msgspec
 
 from unhang.watch.nodes.transport.exchange_opener import MAX_LEADERS
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState, seconds_since
-from unhang.wire.documents.document import DECODE_ERRORS
 from unhang.wire.documents.verdict_summary import VerdictSummary
 
 MAX_TEXT = 200_000
@@ -53,27 +52,6 @@ class LeaderVerdict(msgspec.Struct, array_like=True, frozen=True):
     verdict: bytes = b""
     ended: bool = False
     abort: bool = False
-
-
-def encode_message(value: LeaderMessage | LeaderVerdict) -> bytes:
-    """As msgpack, by position."""
-    return msgspec.msgpack.encode(value)
-
-
-def read_leader_message(data: bytes) -> LeaderMessage | None:
-    """What :func:`encode_message` made; None for anything else."""
-    try:
-        return msgspec.msgpack.decode(data, type=LeaderMessage)
-    except DECODE_ERRORS:
-        return None
-
-
-def read_leader_verdict(data: bytes) -> LeaderVerdict | None:
-    """What :func:`encode_message` made; None for anything else."""
-    try:
-        return msgspec.msgpack.decode(data, type=LeaderVerdict)
-    except DECODE_ERRORS:
-        return None
 
 
 ARRIVES_S = 10.0

@@ -6,18 +6,17 @@ And what follows from that: which nodes are asked for evidence, and whether a ve
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unhang.watch.job.wait_detection import RankSample, RankState, WaitSnapshot
-from unhang.watch.nodes.leadership import read_leader_message
+from unhang.watch.nodes.leadership import LeaderMessage
 from unhang.watch.nodes.rank_digest import (
     ACTIVITIES,
     DigestColumns,
     NodeDigest,
     NodeHello,
-    read_digest,
-    read_hello,
+    decoded,
     states_of,
 )
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
@@ -65,11 +64,6 @@ class RemoteNode:
     hello_bytes: bytes = b""
 
     @property
-    def reachable(self) -> bool:
-        """It reported an address at which its machine can be asked."""
-        return self.hello is not None and bool(self.hello.address)
-
-    @property
     def name(self) -> str:
         """As lines call it."""
         return self.hello.name if self.hello is not None else f"node {self.number}"
@@ -96,11 +90,6 @@ class RemoteNode:
     def exited_cleanly(self) -> bool:
         """Its command ended with 0."""
         return self.digest.over == 1 if self.digest is not None and self.digest.over else self.left
-
-    @property
-    def waits(self) -> bool:
-        """A rank of it waits, or did when it was heard last."""
-        return self.digest is not None and self.digest.waits_ms >= 0
 
     def positions(self) -> tuple[GroupPositions, ...]:
         """How far its ranks had come, as its last columns tell."""
@@ -140,13 +129,13 @@ class NodeRoster:
             return
         node = self.nodes.setdefault(heard.node, RemoteNode(heard.node))
         if heard.value != node.hello_bytes:
-            node.hello_bytes, node.hello = heard.value, read_hello(heard.value) or node.hello
+            node.hello_bytes, node.hello = heard.value, decoded(heard.value, NodeHello) or node.hello
 
     def _take_digest(self, heard: ReceivedValue) -> None:
         node = self.nodes.setdefault(heard.node, RemoteNode(heard.node))
         if heard.heard_ns == node.digest_ns:
             return
-        digest = read_digest(heard.value)
+        digest = decoded(heard.value, NodeDigest)
         if digest is None:
             return
         if digest.deaths > (node.digest.deaths if node.digest is not None else 0):
@@ -164,7 +153,7 @@ class NodeRoster:
         """It led: whoever followed it never read its digests."""
         node = self.nodes.setdefault(heard.node, RemoteNode(heard.node))
         node.met, node.heard_ns = True, max(node.heard_ns, heard.heard_ns)
-        word = read_leader_message(heard.value)
+        word = decoded(heard.value, LeaderMessage)
         node.left = word is not None and word.over
 
     def met(self) -> list[RemoteNode]:
@@ -178,11 +167,7 @@ class NodeRoster:
     def somebody_waits(self) -> bool:
         """On any node that speaks."""
         now_ns = time.monotonic_ns()
-        return any(node.met and node.waits and not node.over and node.silent_s(now_ns) is None for node in self.all())
-
-    def all(self) -> Iterator[RemoteNode]:
-        """All known nodes, in any order."""
-        return iter(self.nodes.values())
+        return any(node.met and not node.over and node.has_waited(0, now_ns) for node in self.nodes.values())
 
     def without_fresh_columns(self, now_ns: int) -> list[RemoteNode]:
         """Nodes that speak and have not reported each of their ranks just now."""
@@ -195,9 +180,7 @@ class NodeRoster:
     def states(self, now_ns: int) -> dict[int, RankState]:
         """Every rank of every other node."""
         found: dict[int, RankState] = {}
-        for node in self.all():
-            if not node.met:
-                continue
+        for node in self.met():
             if node.over:
                 found.update(dict.fromkeys(node.ranks, OVER_RANK if node.exited_cleanly else DEAD_RANK))
             elif node.silent_s(now_ns) is not None:
@@ -216,7 +199,7 @@ class NodeRoster:
 
     def by_rank(self) -> dict[int, RemoteNode]:
         """Where every rank is that another node reported."""
-        return {rank: node for node in self.all() for rank in (*node.ranks, *node.states)}
+        return {rank: node for node in self.nodes.values() for rank in (*node.ranks, *node.states)}
 
 
 _LETTERS = {RankActivity.STOPPED: "T", RankActivity.DEAD: ""}
@@ -293,8 +276,11 @@ def newly_quiet(nodes: Sequence[RemoteNode], answers: Callable[[int], bool | Non
     ``answers``: whether the machine of a node answers since then; None where that is not known.
     """
     quiet = [node for node in nodes if QUIET_S < node.quiet_s(now_ns) < DOUBT_S]
+    asked = {node.number for node in quiet if node.hello is not None and node.hello.address}
     return [
-        node for node in quiet if node.silent_s(now_ns) is None or (node.reachable and answers(node.number) is None)
+        node
+        for node in quiet
+        if node.silent_s(now_ns) is None or (node.number in asked and answers(node.number) is None)
     ]
 
 

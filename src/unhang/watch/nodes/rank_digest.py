@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from unhang.watch.job.wait_detection import RankSample, RankState
 from unhang.watch.pace.call_drift import MAX_GROUPS as PRINTED_GROUPS
 from unhang.watch.pace.call_drift import MAX_STRETCHES, CallDigest
-from unhang.watch.pace.pace_over_nodes import NodePace, is_valid
+from unhang.watch.pace.pace_over_nodes import NodePace
 from unhang.wire.documents.document import DECODE_ERRORS
 from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.process_registration import host_name
@@ -28,6 +28,8 @@ LAYOUT = 2
 MAX_GROUPS = 32
 MAX_RANKS = 1024
 """Of one node: what says more is not believed."""
+Ranks = Annotated[list[Annotated[int, msgspec.Meta(ge=0)]], msgspec.Meta(max_length=MAX_RANKS)]
+Message = TypeVar("Message")
 
 
 class DigestGroup(msgspec.Struct, array_like=True, frozen=True):
@@ -40,16 +42,20 @@ class DigestGroup(msgspec.Struct, array_like=True, frozen=True):
     enqueued: list[int]
     completed: list[int]
 
+    def __post_init__(self) -> None:
+        if not len(self.rank) == len(self.enqueued) == len(self.completed):
+            raise ValueError("columns of different length")
+
 
 class DigestColumns(msgspec.Struct, array_like=True, frozen=True):
     """One entry a rank. ``doing``: index into :data:`ACTIVITIES`; ``phase`` into ``PHASES``; ``place`` and ``label``
     into their lists, -1 without one; ``*_ns``: since when, -1 where there is none."""
 
-    rank: list[int]
-    doing: list[int]
+    rank: Ranks
+    doing: list[Annotated[int, msgspec.Meta(ge=0, lt=len(ACTIVITIES))]]
     waits_ns: list[int]
     flags: list[int]
-    phase: list[int]
+    phase: list[Annotated[int, msgspec.Meta(ge=0, lt=len(PHASES))]]
     step: list[int]
     step_ms: list[float]
     still_ns: list[int]
@@ -61,6 +67,13 @@ class DigestColumns(msgspec.Struct, array_like=True, frozen=True):
     marks: list[tuple[int, int, int]]
     """(rank, since_ns, at_most_ns) of those that are in a marked phase."""
     groups: list[DigestGroup]
+
+    def __post_init__(self) -> None:
+        if any(len(getattr(self, name)) != len(self.rank) for name in _BY_RANK):
+            raise ValueError("columns of different length")
+        for column, texts in ((self.place, self.places), (self.label, self.labels)):
+            if any(not -1 <= at < len(texts) for at in column):
+                raise ValueError("a text that is not there")
 
 
 _BY_RANK = DigestColumns.__struct_fields__[:11]
@@ -77,7 +90,7 @@ class NodeDigest(msgspec.Struct, array_like=True, frozen=True, tag=LAYOUT):
     columns: DigestColumns | None = None
     pace: NodePace | None = None
     """Of a job that moves, once enough was seen."""
-    calls: list[CallDigest] = []
+    calls: Annotated[list[CallDigest], msgspec.Meta(max_length=MAX_STRETCHES * PRINTED_GROUPS)] = []
     """What its ranks called, for a while after they were compared."""
 
 
@@ -87,7 +100,7 @@ class NodeHello(msgspec.Struct, array_like=True, frozen=True, tag=LAYOUT):
     name: str
     host: str
     address: str
-    ranks: list[int]
+    ranks: Annotated[list[int], msgspec.Meta(max_length=MAX_RANKS)]
     at_ns: int
     wall_ns: int
 
@@ -98,17 +111,15 @@ class NodeRanks(NamedTuple):
     samples: Mapping[int, RankSample]
     states: Mapping[int, RankState]
 
+    def waited_ms(self, now_ns: int) -> int:
+        """How long the one that waits longest has; -1: nobody does."""
+        since = [state.waits_ns for state in self.states.values() if state.waits_ns is not None and state.waits]
+        return (now_ns - min(since)) // 1_000_000 if since else -1
+
 
 def digest_of(now_ns: int, ranks: NodeRanks, *, deaths: int, over: int, whole: bool) -> NodeDigest:
     """``whole``: with columns."""
-    since = [state.waits_ns for state in ranks.states.values() if state.waits_ns is not None and state.waits]
-    return NodeDigest(
-        at_ns=now_ns,
-        deaths=deaths,
-        waits_ms=(now_ns - min(since)) // 1_000_000 if since else -1,
-        over=over,
-        columns=columns_of(ranks) if whole else None,
-    )
+    return NodeDigest(now_ns, deaths, ranks.waited_ms(now_ns), over, columns_of(ranks) if whole else None)
 
 
 def change_key(digest: NodeDigest) -> object:
@@ -189,50 +200,12 @@ def states_of(columns: DigestColumns, ahead_ns: int) -> dict[int, RankState]:
     }
 
 
-_pack, _digests, _hellos = (
-    msgspec.msgpack.Encoder(),
-    msgspec.msgpack.Decoder(NodeDigest),
-    msgspec.msgpack.Decoder(NodeHello),
-)
-
-
-def encode_digest(value: NodeDigest | NodeHello) -> bytes:
-    """As msgpack, by position."""
-    return _pack.encode(value)
-
-
-def read_digest(data: bytes) -> NodeDigest | None:
-    """What :func:`encode_digest` made; None for anything else."""
+def decoded(data: bytes, kind: type[Message]) -> Message | None:
+    """A message from another node, which travels as msgpack, by position; None for what cannot be one."""
     try:
-        found = _digests.decode(data)
+        return msgspec.msgpack.decode(data, type=kind)
     except DECODE_ERRORS:
         return None
-    right = (found.columns is None or _is_valid(found.columns)) and (found.pace is None or is_valid(found.pace))
-    right = right and len(found.calls) <= MAX_STRETCHES * PRINTED_GROUPS
-    return found if right else None
-
-
-def read_hello(data: bytes) -> NodeHello | None:
-    """What :func:`encode_digest` made; None for anything else."""
-    try:
-        found = _hellos.decode(data)
-    except DECODE_ERRORS:
-        return None
-    return found if len(found.ranks) <= MAX_RANKS else None
-
-
-def _is_valid(columns: DigestColumns) -> bool:
-    number = len(columns.rank)
-    if number > MAX_RANKS or any(len(getattr(columns, name)) != number for name in _BY_RANK):
-        return False
-    if any(not 0 <= doing < len(ACTIVITIES) for doing in columns.doing) or any(rank < 0 for rank in columns.rank):
-        return False
-    if any(not 0 <= phase < len(PHASES) for phase in columns.phase):
-        return False
-    bounds = ((columns.place, columns.places), (columns.label, columns.labels))
-    if any(not -1 <= at < len(texts) for column, texts in bounds for at in column):
-        return False
-    return all(len(g.rank) == len(g.enqueued) == len(g.completed) for g in columns.groups)
 
 
 def clock_ahead_s(ours: NodeHello, theirs: NodeHello, ahead_ns: int) -> float:

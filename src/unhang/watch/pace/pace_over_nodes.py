@@ -7,7 +7,7 @@ other one does, and that is decided by the two that wait least.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,7 @@ from unhang.watch.pace.pace_record import PaceRecord
 
 MAX_SAMPLES = 120
 """What is told of more; small numbers travel in a byte."""
+_Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class NodePace(msgspec.Struct, array_like=True, frozen=True):
@@ -22,11 +23,11 @@ class NodePace(msgspec.Struct, array_like=True, frozen=True):
     node's rank that waits least after it, -1 where it has only one; ``lost``: what percentage of its steps of now was
     not there before they grew slower, 0 where they did not."""
 
-    samples: int
-    rank: int
-    waits: int
-    next: int
-    lost: int
+    samples: _Count
+    rank: _Count
+    waits: Annotated[int, msgspec.Meta(ge=0, le=100)]
+    next: Annotated[int, msgspec.Meta(ge=-1, le=100)]
+    lost: Annotated[int, msgspec.Meta(ge=0, lt=100)]
 
 
 class SlowestRank(NamedTuple):
@@ -71,8 +72,3 @@ def find_slowest_rank(own: NodePace | None, others: Mapping[int, NodePace | None
     if not holds_up(least.waits / 100, usual / 100, least.lost / 100, samples):
         return None
     return SlowestRank(node, least.rank, least.lost > 0)
-
-
-def is_valid(told: NodePace) -> bool:
-    """Whether values received from another node are in range."""
-    return told.rank >= 0 and told.samples >= 0 and -1 <= told.next <= 100 and 0 <= told.waits <= 100 > told.lost >= 0

@@ -12,7 +12,7 @@ from unhang.watch.nodes.transport.store_exchange import StoreExchange
 
 def opener(number: int, port: int) -> ExchangeOpener:
     party = JobNodes("key", 3, number, "127.0.0.1", 29500, f"127.0.0.1:{port}")
-    return ExchangeOpener(TransportConfig.of(party, f"h{number}", "/tmp/run", 1), {})
+    return ExchangeOpener(TransportConfig(party, f"h{number}", "/tmp/run"), {})
 
 
 def test_the_first_store_is_seen_when_it_is_back() -> None:

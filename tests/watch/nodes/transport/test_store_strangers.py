@@ -223,7 +223,7 @@ def test_a_thousand_nodes_cost_little(port: int) -> None:
 def test_on_one_machine_the_token_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     party = JobNodes(key="k", count=2, number=0, address="127.0.0.1", port=1, via=f"127.0.0.1:{free_port()}")
-    place, token, _ = ExchangeOpener(TransportConfig.of(party, "h0", str(tmp_path), 1), {}).open()
+    place, token, _ = ExchangeOpener(TransportConfig(party, "h0", str(tmp_path)), {}).open()
     place.close()
     (folder,) = tmp_path.iterdir()
 
@@ -231,4 +231,4 @@ def test_on_one_machine_the_token_is_the_users_own(tmp_path: Path, monkeypatch: 
     assert folder.stat().st_mode & 0o077 == 0
     folder.chmod(0o755)
     with pytest.raises(NoExchange):
-        ExchangeOpener(TransportConfig.of(party, "h0", str(tmp_path), 1), {}).open()
+        ExchangeOpener(TransportConfig(party, "h0", str(tmp_path)), {}).open()

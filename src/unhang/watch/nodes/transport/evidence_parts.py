@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from unhang.watch import private_files
+from unhang.watch.nodes.rank_digest import decoded
 from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES, SignedValues
-from unhang.wire.documents.document import DECODE_ERRORS
 
 MAX_PARTS = 64
 EXIT_EVIDENCE_NUMBER = 1 << 30
@@ -22,7 +23,7 @@ class EvidenceAnnouncement(msgspec.Struct, array_like=True, frozen=True):
     """A node's evidence for sample ``number`` is there, in so many parts. 0 parts: there is none."""
 
     number: int
-    parts: int
+    parts: Annotated[int, msgspec.Meta(ge=0, le=MAX_PARTS)]
     size: int
     sha256: bytes
 
@@ -50,7 +51,7 @@ class EvidenceFetch:
         left = sorted(self._wanted - self.came)
         for key, value in (sealed.get([f"p/{node}" for node in left]) if left else {}).items():
             received += len(value)
-            told = _announced(value)
+            told = decoded(value, EvidenceAnnouncement)
             if told is None or told.number not in (self.number, EXIT_EVIDENCE_NUMBER):
                 continue
             node = int(key[2:])
@@ -67,11 +68,3 @@ def _content(sealed: SignedValues, node: int, told: EvidenceAnnouncement) -> byt
     parts = sealed.get(keys) if keys else {}
     content = b"".join(parts.get(key, b"") for key in keys)
     return content if hashlib.sha256(content).digest() == told.sha256 else None
-
-
-def _announced(value: bytes) -> EvidenceAnnouncement | None:
-    try:
-        told = msgspec.msgpack.decode(value, type=EvidenceAnnouncement)
-    except DECODE_ERRORS:
-        return None
-    return told if 0 <= told.parts <= MAX_PARTS else None

@@ -43,12 +43,7 @@ PROBE_S = 0.5
 class TransportConfig(msgspec.Struct, frozen=True):
     """Configuration the transport gets at its start."""
 
-    key: str
-    count: int
-    number: int | None
-    address: str
-    port: int
-    via: str
+    nodes: JobNodes
     name: str
     run_folder: str
     """Of this node."""
@@ -56,37 +51,31 @@ class TransportConfig(msgspec.Struct, frozen=True):
     started: int = 0
     """Of the watcher: raises with every start of it."""
 
-    @classmethod
-    def of(cls, nodes: JobNodes, name: str, run_folder: Path, started: int, lang: str = "en") -> TransportConfig:
-        """Of the job's ``nodes``."""
-        known = (nodes.key, nodes.count, nodes.number, nodes.address, nodes.port, nodes.via)
-        return cls(*known, name, str(run_folder), lang, started)
-
     @property
     def folder(self) -> Path | None:
         """The folder to meet in; None where it is not a folder."""
-        if self.via:
-            return None if HOST_PORT.fullmatch(self.via) else Path(self.via).absolute() / self._stem
-        parent = Path(self.run_folder).parent
-        return parent / self._stem if is_shared_filesystem(parent) else None
+        if self.nodes.via:
+            parent = None if self._named_store else Path(self.nodes.via).absolute()
+        else:
+            parent = Path(self.run_folder).parent
+            parent = parent if is_shared_filesystem(parent) else None
+        stem = f".unhang-nodes-{hashlib.sha256(self.nodes.key.encode()).hexdigest()[:12]}"
+        return parent / stem if parent is not None else None
 
     @property
     def peer_address(self) -> tuple[str, int]:
         """Where other nodes are, as far as an address tells."""
-        match = HOST_PORT.fullmatch(self.via)
-        return (match["six"] or match["host"], int(match["port"])) if match is not None else (self.address, self.port)
-
-    @property
-    def _stem(self) -> str:
-        return f".unhang-nodes-{hashlib.sha256(self.key.encode()).hexdigest()[:12]}"
+        return self._named_store or (self.nodes.address, self.nodes.port)
 
     @property
     def store(self) -> tuple[str, int]:
         """Address and port of the first store; an empty address: nothing tells one."""
-        match = HOST_PORT.fullmatch(self.via)
-        if match is not None:
-            return match["six"] or match["host"], int(match["port"])
-        return self.address, watcher_port(self.key)
+        return self._named_store or (self.nodes.address, watcher_port(self.nodes.key))
+
+    @property
+    def _named_store(self) -> tuple[str, int] | None:
+        match = HOST_PORT.fullmatch(self.nodes.via)
+        return (match["six"] or match["host"], int(match["port"])) if match is not None else None
 
 
 def is_shared_filesystem(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> bool:
@@ -116,25 +105,25 @@ class ExchangeOpener:
 
     def __init__(self, config: TransportConfig, environment: Mapping[str, str]) -> None:
         self._config, self._environment = config, environment
-        self.seat: int | None = config.number
+        self.seat: int | None = config.nodes.number
         self.addresses: dict[int, str] = {}
         """Of the nodes that may keep a store, as they reported."""
 
-    def open(self) -> tuple[KeyValueExchange, str, str]:
-        """(place, its token, what it is called).
+    def open(self, *, first_only: bool = False) -> tuple[KeyValueExchange, str, str]:
+        """(place, its token, what it is called). ``first_only``: no store that a later node keeps.
 
         Raises:
-            NoPlace: and trying again will not help.
+            NoExchange: and trying again will not help.
             ExchangeError: nobody is there yet, or nothing can be reached now.
         """
         folder = self._config.folder
         if folder is not None:
-            place = FolderExchange(folder, self._config.count)
+            place = FolderExchange(folder, self._config.nodes.count)
             try:
                 return place, shared_token(folder), str(folder)
             except OSError as error:
                 raise ExchangeError(f"{folder}: {error.strerror or error}") from error
-        return self._store()
+        return self._store({} if first_only else self.addresses)
 
     def is_first_store_back(self, called: str) -> bool:
         """Whether the first store can be reached from one that a later node keeps (``called``)."""
@@ -146,7 +135,7 @@ class ExchangeOpener:
             return True
         return False
 
-    def _store(self) -> tuple[KeyValueExchange, str, str]:
+    def _store(self, later: Mapping[int, str]) -> tuple[KeyValueExchange, str, str]:
         address = self._config.store[0]
         if not address:
             text = say("use --nodes-via with a folder all nodes see, or HOST:PORT of one of them")
@@ -160,10 +149,9 @@ class ExchangeOpener:
                 )
             )
         problem = ""
-        mine = self.seat == 0 or (self.seat is None and is_local_address(address))
-        if mine:
+        if self.seat is None and is_local_address(address):
             self.seat = 0
-        places = {0: address} | {k: a for k, a in sorted(self.addresses.items()) if 0 < k < MAX_LEADERS}
+        places = {0: address} | {k: a for k, a in sorted(later.items()) if 0 < k < MAX_LEADERS}
         for number, there in places.items():
             if number == self.seat:
                 continue
@@ -180,8 +168,8 @@ class ExchangeOpener:
         raise ExchangeError(problem)
 
     def _at(self, address: str, *, keep: bool, token: str) -> tuple[KeyValueExchange, str, str]:
-        port, key, count = self._config.store[1], self._config.key, self._config.count
-        place = StoreExchange(address, port, keep=keep, token=token, key=key, count=count)
+        port, nodes = self._config.store[1], self._config.nodes
+        place = StoreExchange(address, port, keep=keep, token=token, key=nodes.key, count=nodes.count)
         return place, token, f"{address}:{port}"
 
 

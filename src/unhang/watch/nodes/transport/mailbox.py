@@ -59,7 +59,7 @@ class ReceivedValue(msgspec.Struct, array_like=True, frozen=True):
 
 class TransportState(msgspec.Struct, array_like=True, frozen=True):
     """What the transport has. ``met``: the place is reached; ``since_ns``: since when that is so; ``because``: why not;
-    ``hopeless``: trying again will not help; ``address``: this node's own, as others see it.
+    ``is_permanent``: trying again will not help; ``address``: this node's own, as others see it.
 
     ``answers``: when the machine of a node was asked last (monotonic) and whether it answered; ``answered``: those that
     ever did;
@@ -74,7 +74,6 @@ class TransportState(msgspec.Struct, array_like=True, frozen=True):
     place: str = ""
     address: str = ""
     seat: int = -1
-    seats: int = 0
     hellos: list[ReceivedValue] = []
     digests: list[ReceivedValue] = []
     words: list[ReceivedValue] = []
@@ -83,7 +82,6 @@ class TransportState(msgspec.Struct, array_like=True, frozen=True):
     answered: list[int] = []
     sent: int = 0
     received: int = 0
-    refused: int = 0
     left: bool = False
 
 

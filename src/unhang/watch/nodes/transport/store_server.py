@@ -13,14 +13,14 @@ import secrets
 import socket
 import threading
 import time
-from collections import Counter
-from collections.abc import Awaitable
+from asyncio import StreamReader, StreamWriter
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES
+from unhang.wire.documents.document import DECODE_ERRORS
 
 NONCE = 32
 HANDSHAKE_S = 3.0
@@ -29,6 +29,8 @@ MAX_UNAUTHENTICATED = 256
 MAX_FROM_ONE = 64
 """from one address."""
 ACCEPTED_A_SECOND = 400
+BURST_S = 1.0
+"""So much of what was not used before may be used at once: nodes of a start come together."""
 NO_NUMBER_S = 0.1
 BACKLOG = 4096
 MAX_CONNECTIONS = 16_384
@@ -41,7 +43,6 @@ ANSWER_PART = 2 << 20
 """An answer ends once it is so long; who asked asks on."""
 PROOF_LABELS = (b"who asks\0", b"who answers\0")
 _HEAD = 4
-Result = TypeVar("Result")
 
 
 def proof(word: bytes, side: int, nonces: bytes) -> bytes:
@@ -71,7 +72,7 @@ class StoredValues:
         self._size = self._highest = 0
 
     def answer(self, question: StoreRequest) -> Any:
-        """Raises Refused."""
+        """Raises LimitExceeded."""
         if question.verb == "g":
             return self._found(question.keys)
         if question.verb == "s" and len(question.keys) == 1:
@@ -124,11 +125,10 @@ class StoreServer:
     def __init__(self, listener: socket.socket, word: bytes) -> None:
         self._listener, self._word = listener, word
         self._values = StoredValues()
-        self._strangers: Counter[str] = Counter()
-        self._allowed, self._at = 1.0 * ACCEPTED_A_SECOND, time.monotonic()
-        self._known: dict[asyncio.Task[None], socket.socket] = {}
+        self._strangers: dict[socket.socket, str] = {}
+        self._serving: set[asyncio.Task[None]] = set()
         self._decoder = msgspec.msgpack.Decoder(StoreRequest)
-        self._closing = False
+        self._paid_s, self._closing = 0.0, False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -141,99 +141,70 @@ class StoreServer:
 
     def _run(self) -> None:
         self._listener.setblocking(False)
-        self._loop.add_reader(self._listener, self._accept)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._closing = True
-            self._loop.remove_reader(self._listener)
-            lines = [self._listener, *self._known.values()]
-            for task in list(self._known):
-                task.cancel()
-                with suppress(asyncio.CancelledError, OSError):
-                    self._loop.run_until_complete(task)
-            for line in lines:
-                line.close()
-            self._loop.close()
-
-    def _accept(self) -> None:
-        """Not faster than so many a second: whoever knocks without end costs no core."""
-        try:
-            line, address = self._listener.accept()
-        except OSError:  # no file number is free, or the peer left
-            self._pause(NO_NUMBER_S)
-            return
-        now = time.monotonic()
-        self._allowed = min(1.0 * ACCEPTED_A_SECOND, self._allowed + (now - self._at) * ACCEPTED_A_SECOND) - 1
-        self._at = now
-        self._start_serving(line, str(address[0]))
-        if self._allowed < 1:
-            self._pause(1 / ACCEPTED_A_SECOND)
-
-    def _pause(self, seconds: float) -> None:
+        self._listen()
+        self._loop.run_forever()
+        self._closing = True
         self._loop.remove_reader(self._listener)
-        self._loop.call_later(seconds, self._listen_again)
+        self._listener.close()
+        for task in self._serving:
+            task.cancel()
+        if self._serving:
+            self._loop.run_until_complete(asyncio.wait(self._serving))
+        self._loop.close()
 
-    def _listen_again(self) -> None:
+    def _listen(self) -> None:
         if not self._closing:  # the loop still turns while the last connections end
             self._loop.add_reader(self._listener, self._accept)
 
+    def _accept(self) -> None:
+        """One, and not faster than so many a second: whoever knocks without end costs no core."""
+        self._loop.remove_reader(self._listener)
+        now_s = time.monotonic()
+        wait_s = NO_NUMBER_S
+        with suppress(OSError):  # no file number is free, or the peer left
+            line, address = self._listener.accept()
+            self._start_serving(line, str(address[0]))
+            self._paid_s = max(self._paid_s, now_s - BURST_S) + 1 / ACCEPTED_A_SECOND
+            wait_s = max(0.0, self._paid_s - now_s)
+        self._loop.call_later(wait_s, self._listen)
+
     def _start_serving(self, line: socket.socket, address: str) -> None:
-        full = self._strangers.total() >= MAX_UNAUTHENTICATED or self._strangers[address] >= MAX_FROM_ONE
-        if full or len(self._known) >= MAX_CONNECTIONS:
+        from_one = list(self._strangers.values()).count(address)
+        full = len(self._strangers) >= MAX_UNAUTHENTICATED or from_one >= MAX_FROM_ONE
+        if full or len(self._serving) >= MAX_CONNECTIONS:
             line.close()
             return
-        self._strangers[address] += 1
-        line.setblocking(False)
+        self._strangers[line] = address
         line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        task = self._loop.create_task(self._serve(line, address))
-        self._known[task] = line
-        task.add_done_callback(self._part)
+        task = self._loop.create_task(self._serve(line))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+        task.add_done_callback(lambda _: self._part(line))
 
-    def _part(self, task: asyncio.Task[None]) -> None:
-        line = self._known.pop(task, None)
-        if line is not None:
-            line.close()
+    def _part(self, line: socket.socket) -> None:
+        self._strangers.pop(line, None)
+        line.close()  # nobody has where it was accepted in the last moment
 
-    async def _serve(self, line: socket.socket, address: str) -> None:
-        with suppress(OSError, EOFError, msgspec.DecodeError, LimitExceeded):
+    async def _serve(self, line: socket.socket) -> None:
+        with suppress(OSError, EOFError, asyncio.TimeoutError, LimitExceeded, *DECODE_ERRORS):
+            reading, writing = await asyncio.open_connection(sock=line)  # sets TCP_NODELAY
             try:
-                knows = await _within(HANDSHAKE_S, self._meet(line))
+                await asyncio.wait_for(self._meet(reading, writing), HANDSHAKE_S)
+                del self._strangers[line]
+                while (size := int.from_bytes(await reading.readexactly(_HEAD), "big")) <= MAX_FRAME:
+                    answer = self._values.answer(self._decoder.decode(await reading.readexactly(size)))
+                    body = msgspec.msgpack.encode(answer)
+                    writing.write(len(body).to_bytes(_HEAD, "big") + body)
+                    await writing.drain()
             finally:
-                self._strangers[address] -= 1
-                if not self._strangers[address]:
-                    del self._strangers[address]
-            while knows:
-                size = int.from_bytes(await self._read(line, _HEAD), "big")
-                if size > MAX_FRAME:
-                    return
-                answer = self._values.answer(self._decoder.decode(await self._read(line, size)))
-                body = msgspec.msgpack.encode(answer)
-                await self._loop.sock_sendall(line, len(body).to_bytes(_HEAD, "big") + body)
+                writing.transport.abort()  # nothing is kept for one that does not read
 
-    async def _meet(self, line: socket.socket) -> bool:
+    async def _meet(self, reading: StreamReader, writing: StreamWriter) -> None:
+        """Raises EOFError where it does not know the word."""
         ours = secrets.token_bytes(NONCE)
-        await self._loop.sock_sendall(line, ours)
-        told = await self._read(line, 2 * NONCE)
+        writing.write(ours)
+        told = await reading.readexactly(2 * NONCE)
         nonces = ours + told[:NONCE]
         if not hmac.compare_digest(told[NONCE:], proof(self._word, 0, nonces)):
-            return False
-        await self._loop.sock_sendall(line, proof(self._word, 1, nonces))
-        return True
-
-    async def _read(self, line: socket.socket, size: int) -> bytes:
-        parts = bytearray()
-        while len(parts) < size:
-            part = await self._loop.sock_recv(line, min(size - len(parts), 1 << 18))
-            if not part:
-                raise EOFError
-            parts += part
-        return bytes(parts)
-
-
-async def _within(limit_s: float, what: Awaitable[Result]) -> Result:
-    try:
-        return await asyncio.wait_for(what, limit_s)
-    except asyncio.TimeoutError as error:
-        raise EOFError from error
+            raise EOFError
+        writing.write(proof(self._word, 1, nonces))

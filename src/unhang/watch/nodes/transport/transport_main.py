@@ -19,7 +19,7 @@ import msgspec
 from unhang.host.own_process import end_with_parent
 from unhang.report.language import translate
 from unhang.watch import private_files
-from unhang.watch.nodes.rank_digest import read_hello
+from unhang.watch.nodes.rank_digest import NodeHello, decoded
 from unhang.watch.nodes.transport.evidence_parts import EvidenceFetch, send_evidence
 from unhang.watch.nodes.transport.exchange_opener import MAX_LEADERS, ExchangeOpener, NoExchange, TransportConfig
 from unhang.watch.nodes.transport.key_value_exchange import ExchangeError, KeyValueExchange, SignedValues
@@ -108,14 +108,8 @@ class Transport:
             return False
         self._again_at = now + AGAIN_S
         try:
-            if now - self._lost_at < STORE_LOST_AFTER_S:
-                successors, self._opener.addresses = self._opener.addresses, {}
-                try:
-                    place, token, self._called = self._opener.open()
-                finally:
-                    self._opener.addresses = successors
-            else:
-                place, token, self._called = self._opener.open()
+            first_only = now - self._lost_at < STORE_LOST_AFTER_S
+            place, token, self._called = self._opener.open(first_only=first_only)
             self._opener.seat = place.take_seat(self._opener.seat, self._config.name)
         except NoExchange as error:
             self._because, self.given_up = translate(error.text, self._config.lang), True
@@ -126,7 +120,9 @@ class Transport:
             return False
         self._place = place
         # Opened anew it counts anew: what was said before must not look newer than what is said now.
-        self._sealed = SignedValues(place, token, self._config.key, started=max(self._config.started, time.time_ns()))
+        self._sealed = SignedValues(
+            place, token, self._config.nodes.key, started=max(self._config.started, time.time_ns())
+        )
         self._put.clear()
         self._packed = 0
         self._fetch = None
@@ -216,7 +212,7 @@ class Transport:
                 heard[node] = ReceivedValue(node, known.first_ns, now_ns, value)
 
     def _keep_addresses(self) -> None:
-        hellos = {node: read_hello(heard.value) for node, heard in self._heard["h"].items()}
+        hellos = {node: decoded(heard.value, NodeHello) for node, heard in self._heard["h"].items()}
         self._addresses = {node: hello.address for node, hello in hellos.items() if hello is not None and hello.address}
         self._opener.addresses = {node: self._addresses[node] for node in self._addresses if node < MAX_LEADERS}
 
@@ -233,7 +229,6 @@ class Transport:
             self.received += self._fetch.tick(self._sealed)
 
     def _tell(self) -> None:
-        place = self._place
         self._states.put(
             TransportState(
                 at_ns=time.monotonic_ns(),
@@ -244,7 +239,6 @@ class Transport:
                 place=self._called,
                 address=self._address,
                 seat=self._opener.seat if self._opener.seat is not None else -1,
-                seats=max(self._config.count, len(self._heard["h"])) if place is not None else 0,
                 hellos=list(self._heard["h"].values()),
                 digests=list(self._heard["d"].values()),
                 words=list(self._heard["w"].values()),
@@ -254,7 +248,6 @@ class Transport:
                 sent=self.sent,
                 received=self.received,
                 left=self.left,
-                refused=self._sealed.refused if self._sealed is not None else 0,
             )
         )
 
