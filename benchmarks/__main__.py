@@ -3,6 +3,7 @@
 nobody has seen); ``"variants DIR"`` (the same, cut and prefixed); ``inprocess`` (what being recorded costs);
 ``first-dump`` (what a first dump costs); ``guards``; ``kills``; ``traces`` (beside json.load, ijson and
 HolisticTraceAnalysis); ``resharding`` (beside a plain loop and tar); ``many-nodes`` (10,000 ranks under one leader);
+``messaging`` (what carries values between watchers, beside what exists);
 ``many-ranks`` (how time grows with ranks and groups); ``start`` (short commands from the shell); ``incidents`` (what
 the library of incidents is worth); ``"real-projects DIR"`` (``unhang check`` on five projects at the commits of their
 reports); ``"real-pairs SET DIR"`` (on projects just before and after the fix of a stall);
@@ -31,6 +32,7 @@ from benchmarks import (
     logs,
     many_nodes,
     many_ranks,
+    messaging,
     real_pairs,
     real_projects,
     resharding,
@@ -52,6 +54,7 @@ OTHERS: dict[str, Callable[[list[str]], int]] = {
     "resharding": resharding.main,
     "traces": traces.main,
     "many-nodes": many_nodes.main,
+    "messaging": messaging.main,
     "many-ranks": many_ranks.main,
     "real-pairs": real_pairs.main,
     "real-projects": real_projects.main,
