@@ -7,7 +7,6 @@ ones, and these before what the project asks for, which counts only where it ask
 
 from __future__ import annotations
 
-import ast
 import posixpath
 import re
 import shlex
@@ -20,20 +19,19 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from unhang.check.environment.environment import AskedPackage, Requirements, Versions
+from unhang.check.environment.environment import AskedPackage, OwnChecks, Requirements, Versions
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge.job.versions import VersionRow, rows_affecting, version_rows
 from unhang.knowledge.tables import read_table
 from unhang.program.collect_program import program_in_launch
+from unhang.program.imports.certain_imports import certain_modules
 from unhang.program.imports.folder_listing import FolderListing
-from unhang.program.imports.import_graph import ImportFollower
-from unhang.program.imports.import_statements import imports_of
 from unhang.program.imports.launch_entry import LaunchEntry, find_launch_entry, pinning_folders
+from unhang.program.imports.version_checks import VersionCheck, version_checks
 from unhang.program.imports.version_pins import ProjectPins, VersionPin, read_project_pins, without_login
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.planned_job import PlannedJob
-from unhang.program.syntax.syntax_tree import parse_file
 from unhang.sentences import Text, say
 
 NAME = "versions"
@@ -69,6 +67,8 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
     yield Versions, InspectionResult(Versions(found.of, found.origin, found.allowed), because, how)
     if project is not None:
         yield Requirements, _requirements(machine, plan, *project)
+        if plan.followed is None or not plan.followed.image:
+            yield OwnChecks, InspectionResult(OwnChecks(tuple(_own_checks(machine, plan, project[0]))))
 
 
 def _assume(plan: PlannedJob, found: _Found) -> None:
@@ -201,24 +201,28 @@ def _asked(package: str, pin: VersionPin, version: str = "", imported: Mapping[s
     return AskedPackage(name, asked, where, version, stalls, package in rows["compiled"], module, place)
 
 
+def _own_checks(machine: Machine, plan: PlannedJob, start: LaunchEntry) -> Iterator[VersionCheck]:
+    """What the program itself demands of releases, against what is installed."""
+    packages = {module: package for package, module in _rows()["modules"].items()}
+
+    def release(module: str) -> str:
+        names = (module, packages.get(module, ""), module.replace("_", "-"))
+        return next((found for one in names if one and (found := plan.assume.get(one) or machine.installed(one))), "")
+
+    return version_checks(start, release)
+
+
 def _imported(machine: Machine, start: LaunchEntry) -> dict[str, str]:
     """Modules that the script, or what it imports of the project, imports in any case and that lead nowhere in an
     interpreter that is known, with the place. A program that changes its own path is not judged."""
-    follower, finder = ImportFollower(start.finder.folders, start, 0.0), start.finder
-    read = [start.script] if start.script and machine.site is not None else []
     lost: dict[str, str] = {}
-    for path in read:
-        text = finder.folders.read(path).found or ""
-        program = parse_file(text)
-        if isinstance(program, str) or "sys.path" in text:
+    for one in certain_modules(start) if machine.site is not None else ():
+        if "sys.path" in one.text:
             return {}
-        lines = {node.lineno for node in program.tree.body if isinstance(node, ast.Import | ast.ImportFrom)}
-        needed = (one for one in imports_of(program.tree, text) if one.line in lines and one.package)
-        for one in (one for one in needed if not (one.optional or one.instead)):
-            found = finder.find(one.module)
-            read += [file for file in (found.files if found else ()) if file not in read and follower.is_own(file)]
-            if found is None:
-                lost.setdefault(one.package, f"{finder.folders.shown_as_asked(path)}:{one.line}")
+        for needed in (needed for needed in one.imports if needed.package):
+            if start.finder.find(needed.module) is None:
+                place = f"{start.finder.folders.shown_as_asked(one.path)}:{needed.line}"
+                lost.setdefault(needed.package, place)
     return lost
 
 

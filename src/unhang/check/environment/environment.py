@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from unhang.findings import Evidence
 from unhang.knowledge.job.environment_variables import EnvironmentVariable
 from unhang.knowledge.job.versions import version_numbers
+from unhang.program.imports.version_checks import VersionCheck
 from unhang.program.launch.job_environment import JobEnvironment
 from unhang.sentences import Text
 
@@ -69,6 +70,13 @@ class Requirements:
     contradictions: tuple[tuple[AskedPackage, AskedPackage], ...] = ()
     install: str = ""
     index: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnChecks:
+    """What the program itself demands of releases before it does anything."""
+
+    checks: tuple[VersionCheck, ...]
 
 
 @dataclass(frozen=True, slots=True)

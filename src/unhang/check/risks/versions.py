@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from unhang.check.environment.environment import AskedPackage, Requirements, Versions
+from unhang.check.environment.environment import AskedPackage, OwnChecks, Requirements, Versions
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
-from unhang.findings import Evidence, PassedCheck, Remedy, Severity, Source
+from unhang.findings import Evidence, PassedCheck, Remedy, Severity, Source, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.versions import (
     VersionRow,
@@ -123,6 +123,19 @@ def version_asked_for(here: NodeInspection) -> Iterator[Answer]:
         yield ROWS.risk("contradiction", values, because=(ROWS.words("contradict-too", names=more),) if more else ())
 
 
+def version_demanded(here: NodeInspection) -> Iterator[Answer]:
+    """The program's own checks of releases: they pass, or every rank ends there."""
+    found = here.found(OwnChecks)
+    for one in found.checks if found is not None else ():
+        installed = ", ".join(f"{package} {version}" for package, version in one.installed)
+        values = {"place": f"{one.path}:{one.line}", "formula": one.formula, "installed": installed}
+        if one.holds:
+            yield ROWS.fine("own-check", **values)
+        else:
+            evidence = (Evidence(Source(one.path, one.line), one.formula),)
+            yield ROWS.risk("own-check", values, where=Where(one.path, one.line, "<module>"), evidence=evidence)
+
+
 def _not_as_asked(asked: Requirements, differing: Sequence[AskedPackage]) -> Answer:
     heavy, rest = [one for one in differing if one.stalls], [one.name for one in differing if not one.stalls]
     because = [ROWS.words("other-release" if one.installed else "not-there", **asdict(one)) for one in heavy]
@@ -134,4 +147,4 @@ def _not_as_asked(asked: Requirements, differing: Sequence[AskedPackage]) -> Ans
     return ROWS.risk("not-as-asked", values, because=tuple(because))
 
 
-RISKS = asked_of_a_node("versions", version_known, version_asked_for)
+RISKS = asked_of_a_node("versions", version_known, version_asked_for, version_demanded)
