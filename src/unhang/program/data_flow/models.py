@@ -16,7 +16,7 @@ from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted
 
 _LIBRARIES = {"accelerate", "deepspeed", "lightning", "pytorch_lightning"}
 _SAME = {"compile", "cast", "to", "cuda", "train", "eval", "requires_grad_"}
-_MODULES = frozenset({"Module", "PreTrainedModel", "LightningModule", "Sequential", "ModuleList"})
+MODULES = frozenset({"Module", "PreTrainedModel", "LightningModule", "Sequential", "ModuleList"})
 _FORWARDS = {"forward", "training_step"}
 _SETTINGS = ("use_", "output_", "return_", "is_", "do_")
 
@@ -193,7 +193,7 @@ def has_parameters(owner: ClassDefinition, attribute: str, calls: CallGraph) -> 
                     continue
                 made = calls.made(value, method)
                 if made is not None:
-                    return calls.table.derives_from(made, _MODULES) and not made.name.endswith("Loss")
+                    return calls.table.derives_from(made, MODULES) and not made.name.endswith("Loss")
                 return call_name(value) in source_names("layer")
     return False
 
@@ -217,7 +217,7 @@ def called_model_parts(
 @lru_cache(maxsize=4096)
 def is_model(kind: ClassDefinition, calls: CallGraph) -> bool:
     """Whether it is a module of torch."""
-    return calls.table.derives_from(kind, _MODULES)
+    return calls.table.derives_from(kind, MODULES)
 
 
 def batch_parameters(here: FunctionDefinition, calls: CallGraph) -> frozenset[str]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from unhang.knowledge.collectives import is_own_data, lists_own_group, source_names
 from unhang.program.data_flow.branch_tests import branch_test, name_asked
+from unhang.program.data_flow.differentiated import differentiated_calls
 from unhang.program.data_flow.function_steps import (
     BATCH,
     CHANCE,
@@ -70,6 +71,7 @@ class RankDependentValues:
     def __init__(self, known: ProgramKnowledge, here: FunctionDefinition) -> None:
         self.known, self.here = known, here
         self.names: dict[str, ValueOrigin] = {}
+        self._differentiated: frozenset[ast.Call] | None = None
 
     # -- values
 
@@ -278,6 +280,10 @@ class RankDependentValues:
         targets = self.known.calls.called(node, self.here)
         if not targets or targets[0].name == "__init__":
             return None
+        if self._differentiated is None:
+            self._differentiated = differentiated_calls(self.here, self.known.calls)
+        if node in self._differentiated:
+            return ValueOrigin(frozenset({DATA}))
         found: ValueOrigin | None = None
         for target, given in self.known.calls.arguments(node, self.here):
             told = self.known.returns.get(target)
