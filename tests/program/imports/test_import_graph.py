@@ -222,3 +222,17 @@ def test_limits_are_told(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     source = read("torchrun t.py")
 
     assert (len(source.files), source.partly) == (3, True)
+
+
+def test_what_metadata_say_is_installed_is_a_library_too(write: Write, tmp_path: Path) -> None:
+    write({"t.py": "import some_library, nobodys"})
+    told = environment(tmp_path / "venv") / "some_library-1.0.dist-info/METADATA"
+    told.parent.mkdir()
+    told.write_text("Metadata-Version: 2.1\nName: some_library\nVersion: 1.0\n")
+    machine = Machine(environment={"PATH": "/nonexistent"})
+    machine.site = (str(told.parents[1]),)
+
+    source = program.read_program_source(machine, (f"{tmp_path}/venv/bin/python", "t.py")).found
+
+    assert source is not None
+    assert source.absent == ("nobodys",)

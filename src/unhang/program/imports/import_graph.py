@@ -169,10 +169,11 @@ class ImportFollower:
             self.done.absent[one.name] = None  # a folder of that name, without anything of what is asked of it
 
     def _is_library(self, package: str) -> bool:
-        """Nobody's own code: of a list of well-known packages, or installed as a library."""
+        """Nobody's own code: of a list of well-known packages, or installed as a library, by its files or metadata."""
         if not package:
             return False
         known = is_library_file(f"{package}/__init__.py") or is_library_file(f"{package}.py")
+        known = known or bool(self.folders.machine.installed(package))
         installed = None if known else self.start.finder.find(package)
         return known or (installed is not None and bool(installed.files) and not any(map(self.is_own, installed.files)))
 
