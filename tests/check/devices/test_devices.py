@@ -14,7 +14,7 @@ import pytest
 from tests.check.told_machine import MACHINES, Told, ask, card, findings, situation
 from tests.work import calls_of
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
-from unhang.check.devices.chosen_cards import better_choice, find_chosen_cards, is_crowded
+from unhang.check.devices.chosen_cards import better_choice, find_chosen_cards, is_crowded, ranks_to_start
 from unhang.check.devices.devices import (
     CardProcess,
     Cards,
@@ -30,11 +30,13 @@ from unhang.check.devices.devices import (
     TorchCudaBuild,
 )
 from unhang.check.judge import judge
-from unhang.findings import Severity
+from unhang.evidence.items import SourceFile
+from unhang.findings import Severity, Source
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import CommandOutput, Machine, StoredMachine
 from unhang.program.launch.launch import Launch
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.program.program_source import ProgramSource
 from unhang.sentences import say
 
 
@@ -381,3 +383,22 @@ def test_nearer_cards_are_named_as_the_command_names_cards(command: tuple[str, .
     because = [str(one) for one in found.because]
     assert because[:2] == ["cards 6, 7 are on NUMA node 0", "cards 8, 9 are on NUMA node 1"]
     assert "cards 6, 7 share a PCIe switch" in because
+
+
+@pytest.mark.parametrize(
+    ("launch", "text", "ranks"),
+    [
+        (Launch("deepspeed", nodes=1), "", 3),
+        (Launch("deepspeed", {"exclude": "localhost:0"}, nodes=1), "", None),
+        (Launch("deepspeed", nodes=1, processes=2), "", 2),
+        (Launch("python", program="deepy.py"), "deepspeed.launcher.runner.main(args)", 3),
+        (Launch("python", program="train.py"), "train()", None),
+        (Launch("torchrun", program="train.py"), "", None),
+    ],
+)
+def test_deepspeed_starts_one_process_for_each_card_where_nothing_says_otherwise(
+    launch: Launch, text: str, ranks: int | None
+) -> None:
+    program = ProgramSource((SourceFile(Source("deepy.py"), "deepy.py", text),))
+
+    assert ranks_to_start(situation([card(0), card(1), card(2)], facts=(launch, program))) == ranks

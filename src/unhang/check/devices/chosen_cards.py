@@ -22,6 +22,7 @@ from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.versions import version_numbers
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.program.launch.launch import Configuration, Launch
+from unhang.program.settings.job_values import job_value, mentions
 from unhang.sentences import Text
 
 MAX_PAIRS = 400_000
@@ -34,6 +35,9 @@ GOOD_DRIVER = (550, 40, 7)
 """What accelerate asks for before it leaves P2P on between RTX 40 cards (``check_cuda_p2p_ib_support``)."""
 _NUMBERS = re.compile(r"\d+(?:,\d+)*")
 _MASK = re.compile(r"(?:0x)?[0-9a-fA-F]{1,16}")
+_STARTS_DEEPSPEED = ("deepspeed.launcher.runner.main(",)
+_WHERE = ("hostfile", "include", "exclude", "num_nodes", "num_gpus", "deepspeed_slurm", "deepspeed_mpi", "launcher")
+"""Settings by which DeepSpeed starts something else than one process for each card of this node."""
 _Named = tuple[tuple[str, ...], str]
 """Numbers of cards, and how the command writes them, with ``{cards}`` in their place."""
 
@@ -79,6 +83,18 @@ def find_chosen_cards(here: NodeInspection) -> ChosenCards | None:
     count = launch.processes if launch is not None and launch.processes else len(chosen.visible)
     named, given = choice.words is not None, bool(choice.scheduler)
     return replace(chosen, cards=chosen.visible[:count], named=named, given=given, option=choice.option)
+
+
+def ranks_to_start(here: NodeInspection) -> int | None:
+    """Processes on all nodes, as the command says; one for each visible card where it leaves that to DeepSpeed on this
+    node. None where it is not known."""
+    launch, chosen = here.found(Launch) or Launch(), find_chosen_cards(here)
+    if launch.processes is not None or chosen is None:
+        return launch.world_size
+    by_program = launch.launcher == "python" and mentions(here, _STARTS_DEEPSPEED)
+    told = [name for name in _WHERE if name in launch.options or job_value(here, name) is not None]
+    starts = (launch.launcher == "deepspeed" and launch.nodes == 1) or by_program
+    return len(chosen.visible) or None if starts and not told else None
 
 
 def visible_cards(cards: Cards, choice: DeviceSelection) -> ChosenCards:

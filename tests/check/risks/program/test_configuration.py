@@ -87,6 +87,23 @@ def test_parallel_degrees_fit_the_ranks(tensor: int, shard: int, wrong: bool) ->
     assert bool(subjects(verdict)) is wrong
 
 
+@pytest.mark.parametrize(
+    ("command", "wrong"),
+    [
+        ("torchrun --nproc-per-node 6 train.py n.yml", True),
+        ("torchrun --nproc-per-node 8 train.py n.yml", False),
+        ("torchrun train.py n.yml", False),
+    ],
+)
+def test_degrees_of_gpt_neox_divide_the_ranks(command: str, wrong: bool) -> None:
+    Path("n.yml").write_text('{"pipe-parallel-size": 2, "model_parallel_size": 2}\n')
+
+    verdict = ask(command)
+
+    assert bool(subjects(verdict)) is wrong
+    assert all("divisor of 6" in str(one.remedies[0].change) for one in verdict.findings)
+
+
 @pytest.mark.parametrize(("limit", "noted"), [("", True), ("--ddp_timeout 7200", False)])
 def test_a_full_state_dict_under_the_usual_limit_is_a_note(limit: str, noted: bool) -> None:
     Path("a.yaml").write_text(

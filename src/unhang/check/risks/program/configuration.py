@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
+from unhang.check.devices.chosen_cards import ranks_to_start
 from unhang.check.environment.environment import Timer, Timers
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Evidence, NotChecked, PassedCheck, Source, Where
@@ -20,6 +21,7 @@ ROWS = RiskRows("configuration")
 DEEPSPEED = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 TITAN = ("data_parallel_replicate", "data_parallel_shard", "tensor_parallel", "pipeline_parallel", "context_parallel")
 MEGATRON = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
+NEOX = ("pipe_parallel_size", "pipe-parallel-size", "model_parallel_size", "model-parallel-size")
 DEFAULT_BATCH = 8
 """Of TRL, on each rank."""
 SLOW_TOKENS_PER_S = threshold("configuration.slow_tokens_per_s")
@@ -74,21 +76,22 @@ def _torchtitan(here: NodeInspection, world: int) -> Iterator[Answer]:
 
 def parallel_degrees(here: NodeInspection) -> Iterator[Answer]:
     """Data × tensor × pipeline × context parallel must be the number of ranks: an assertion ends every rank."""
-    world = world_size_of(here)
+    world = ranks_to_start(here)
     if world is None:
         return
-    for names in ([f"parallelism.{name}_degree" for name in TITAN], list(MEGATRON)):
+    for names in ([f"parallelism.{name}_degree" for name in TITAN], MEGATRON, NEOX):
         found = [value for name in names if (value := job_value(here, name)) is not None and value.whole is not None]
         if not found:
             continue
         product = prod(degree for value in found if (degree := value.whole or 1) > 0)
         shard = next((value for value in found if value.name.endswith("data_parallel_shard_degree")), None)
-        takes_rest = names[0] in MEGATRON or shard is None or (shard.whole or -1) < 0
+        takes_rest = names in (MEGATRON, NEOX) or shard is None or (shard.whole or -1) < 0
         if world % product == 0 if takes_rest else world == product:
             yield ROWS.fine("degrees", world=world)
         else:
             values = {"name": found[0].name, "product": product, "world": world}
-            yield ROWS.risk("degrees", values, evidence=tuple(value.evidence for value in found))
+            ways = (ROWS.remedy("divide-ranks", values),) if names in (MEGATRON, NEOX) else None
+            yield ROWS.risk("degrees", values, evidence=tuple(value.evidence for value in found), remedies=ways)
 
 
 def grpo_generations(here: NodeInspection) -> Iterator[Answer]:
