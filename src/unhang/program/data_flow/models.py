@@ -12,11 +12,11 @@ from unhang.knowledge.collectives import model_wrappers, source_names
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
-from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted, own_nodes, walk
+from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted, names_in, own_nodes, walk
 
 _LIBRARIES = {"accelerate", "deepspeed", "lightning", "pytorch_lightning"}
 _SAME = {"compile", "cast", "to", "cuda", "train", "eval", "requires_grad_"}
-MODULES = frozenset({"Module", "PreTrainedModel", "LightningModule", "Sequential", "ModuleList"})
+_MODULES = frozenset({"Module", "PreTrainedModel", "LightningModule", "Sequential", "ModuleList"})
 _FORWARDS = {"forward", "training_step"}
 _SETTINGS = ("use_", "output_", "return_", "is_", "do_")
 
@@ -193,7 +193,7 @@ def has_parameters(owner: ClassDefinition, attribute: str, calls: CallGraph) -> 
                     continue
                 made = calls.made(value, method)
                 if made is not None:
-                    return calls.table.derives_from(made, MODULES) and not made.name.endswith("Loss")
+                    return calls.table.derives_from(made, _MODULES) and not made.name.endswith("Loss")
                 return call_name(value) in source_names("layer")
     return False
 
@@ -217,7 +217,7 @@ def called_model_parts(
 @lru_cache(maxsize=4096)
 def is_model(kind: ClassDefinition, calls: CallGraph) -> bool:
     """Whether it is a module of torch."""
-    return calls.table.derives_from(kind, MODULES)
+    return calls.table.derives_from(kind, _MODULES)
 
 
 def batch_parameters(here: FunctionDefinition, calls: CallGraph) -> frozenset[str]:
@@ -230,3 +230,34 @@ def batch_parameters(here: FunctionDefinition, calls: CallGraph) -> frozenset[st
 def is_optional_input(name: str) -> bool:
     """Whether only some samples have it, as they have images: then whole batches may lack it."""
     return any(word in name.lower() for word in source_names("optional_input"))
+
+
+def differentiated_calls(here: FunctionDefinition, calls: CallGraph) -> frozenset[ast.Call]:
+    """Calls of the program's own models, of whose results something is made that goes backward in ``here``."""
+    made_of = {name for call in here.calls if call_name(call) == "backward" for name in _given(call)}
+    if not made_of:
+        return frozenset()
+    assigned = [node for node in own_nodes(here.node) if isinstance(node, ast.Assign)]
+    found: set[ast.Call] = set()
+    count = -1
+    while len(made_of) + len(found) > count:
+        count = len(made_of) + len(found)
+        for node in assigned:
+            if any(made_of & names_in(target) for target in node.targets):
+                if isinstance(node.value, ast.Call) and _calls_model(node.value, here, calls):
+                    found.add(node.value)
+                else:
+                    made_of |= names_in(node.value)
+    return frozenset(found)
+
+
+def _given(call: ast.Call) -> Iterator[str]:
+    """``loss`` of ``loss.backward()``, ``scaler.scale(loss).backward()`` and ``engine.backward(loss)``."""
+    behind = [call.func.value] if isinstance(call.func, ast.Attribute) and not call.args else []
+    for node in (*call.args[:1], *behind):
+        yield from names_in(node)
+
+
+def _calls_model(call: ast.Call, here: FunctionDefinition, calls: CallGraph) -> bool:
+    owners = (one.owner for one in calls.called(call, here) if one.name != "__init__")
+    return any(owner is not None and calls.table.derives_from(owner, _MODULES) for owner in owners)

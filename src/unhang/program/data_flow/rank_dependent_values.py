@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 from unhang.knowledge.collectives import is_own_data, lists_own_group, source_names
 from unhang.program.data_flow.branch_tests import branch_test, name_asked
-from unhang.program.data_flow.differentiated import differentiated_calls
 from unhang.program.data_flow.function_steps import (
     BATCH,
     CHANCE,
@@ -24,6 +23,7 @@ from unhang.program.data_flow.function_steps import (
     BranchTest,
     test_terms,
 )
+from unhang.program.data_flow.models import differentiated_calls
 from unhang.program.data_flow.rank_names import (
     asks_environment,
     is_environ,
