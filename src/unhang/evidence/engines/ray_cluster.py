@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, redirect_stdout, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from unhang.errors import MissingExtra, UsageError, describe_failure
@@ -47,9 +48,13 @@ class RayCluster:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
         own: dict[str, Any] = {"num_cpus": cores(), "object_store_memory": _STORE_BYTES, "include_dashboard": False}
         options = {"address": address} if address else {"address": "local", **own}
+        # Ray prints what happens to its workers on standard output, where the answer belongs
+        self._quiet = ExitStack()
+        self._quiet.enter_context(redirect_stdout(self._quiet.enter_context(Path(os.devnull).open("w"))))  # noqa: SIM115 - closed by the stack
         try:
             ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
         except (OSError, RuntimeError, ValueError) as error:  # also another Python than that of the cluster
+            self._quiet.close()
             raise UsageError(
                 f"cannot use the Ray cluster at {address or 'this machine'}: {str(error).strip().splitlines()[0]}",
                 next_step="ray status --address ADDRESS",
@@ -124,3 +129,4 @@ class RayCluster:
         import ray
 
         ray.shutdown()
+        self._quiet.close()
