@@ -40,6 +40,7 @@ _SET_HERE = re.compile(
 )  # a line of a program that sets a switch or number, has a remark on an argument, or is a command with an option
 _CALLED = re.compile(r"""[\w.]*["']?\s*[=(:]""")
 _OF_A_RELEASE = say("It helps only where a known defect of the release in use fits what happens here.")
+_OF_A_DEFAULT = say("It is the default: setting it changes nothing.")
 _INTRODUCES = re.compile(
     r"(?i)(?:following|below|以下|如下|下面|示例).{0,99}[:：]$|^.{0,9}[:：]$|^!\[|^(?:.{0,12}[:：]\s*)?https?://\S+$"
 )  # says only what is listed below it, or where to read on
@@ -80,9 +81,6 @@ class Advice:
     value: str | None = None
     row: PassedOn | None = None
     against: bool = False
-
-
-_DEFAULT = PassedOn("default", "already", say("It is the default: setting it changes nothing."))
 
 
 def passed_on() -> tuple[PassedOn, ...]:
@@ -133,7 +131,8 @@ def _variables(one: Sentence) -> Iterator[Advice]:
             settle = f"unhang explain {name}" if known else ""
             piece = Advice(one, name, "depends" if known else "unknown", effect, settle, value)
             if row is not None and value is not None and is_default(row, value):
-                of = _DEFAULT  # what a row says of a variable is meant of setting it to something else
+                # what a row says of a variable is meant of setting it to something else
+                of, piece = None, replace(piece, worth="already", because=(_OF_A_DEFAULT,), settle="")
             yield _judged(piece, of, one.text[: match.start()])
 
 
