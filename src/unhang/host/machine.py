@@ -215,10 +215,6 @@ class StoredMachine(Machine):
             return stored
         return InspectionResult(tuple(sorted(name.replace("%3A", ":") for name in stored.found)))
 
-    def read_named(self, path: str) -> InspectionResult[str]:
-        """A stored file, relative to ``root/``."""
-        return self.read(posixpath.normpath(posixpath.join(self.moved, path)))
-
     def installed(self, package: str) -> str:
         """The stored version of ``package``."""
         return self._packages.get(package, "")

@@ -123,7 +123,7 @@ def _source(
         limits=tuple(find_group_timeouts(files, settings)),
         entered=tuple(sorted(entered)),
         unreached=unreached,
-        defaults=unique_defaults(settings.declared),
+        defaults=unique_defaults(settings.declared, settings.names.changed),
         engine_calls=calls,
         configuration=configuration_in_calls(folders.machine, launch, calls),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from unhang.check.environment.environment import AskedPackage, OwnChecks, Requirements, Versions
@@ -34,7 +34,7 @@ def version_known(here: NodeInspection) -> Iterator[Answer]:
     asked = here.found(Requirements)
     unlike = {one.name for one in asked.differing} if asked is not None else set()
     for package, version in sorted(result.found.of.items()):
-        answers = _of_package(package, version, _release(result.found, package, version))
+        answers = _of_package(package, version, _release(result.found, package, version), result.found.of)
         yield from (one for one in answers if package not in unlike or not isinstance(one, PassedCheck))
     for package, (allowed, place) in sorted(result.found.allowed.items()):
         because = ROWS.words("several-allowed", place=place, allowed=allowed)
@@ -42,8 +42,9 @@ def version_known(here: NodeInspection) -> Iterator[Answer]:
         yield ROWS.could_not("which-release", because, how, package=package_name(package))
 
 
-def _of_package(package: str, version: str, release: Text) -> Iterator[Answer]:
-    rows = rows_affecting(package, version, kinds=("bad", "unverified"))
+def _of_package(package: str, version: str, release: Text, known: Mapping[str, str]) -> Iterator[Answer]:
+    affecting = rows_affecting(package, version, kinds=("bad", "unverified"))
+    rows = [row for row in affecting if row.triggered_by not in known]  # whose own row speaks where it does
     exact = [row for row in rows if row.single]
     ranges = [row for row in rows if row not in exact and row.fixed]
     for row in exact:

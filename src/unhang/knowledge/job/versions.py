@@ -59,6 +59,8 @@ class VersionRow:
     """The newest release before ``introduced`` that was seen to be well."""
     where: str = ""
     """What else has to hold (``aarch64 only``); a row with it is at most likely to fit."""
+    triggered_by: str = ""
+    """The package of which some releases alone bring it about: a row of its own says which."""
     workaround: str = ""
     torch_wheels: str = ""
     """PyTorch releases whose wheel carries it."""

@@ -44,7 +44,7 @@ class NameBindings:
         batch = batch_parameters(self.here, self.calls)
         for one, _ in parameters_of(node).values():
             told = self.values.known.parameters.get((self.here, one.arg), NO_ORIGINS)
-            named = self.values.of(ast.Name(id=one.arg, ctx=ast.Load())) if one.arg != "self" else PLAIN_VALUE
+            named = self.values.by_name(one.arg)
             kinds = told | (NO_ORIGINS if told & RANK_ORIGINS else named.kinds) | {"=" + one.arg}
             kinds |= {BATCH} if one.arg in batch else NO_ORIGINS
             self.values.names[one.arg] = ValueOrigin(kinds, named.key, LOOP if BATCH in kinds else None)

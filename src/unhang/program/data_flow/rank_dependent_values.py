@@ -27,6 +27,7 @@ from unhang.program.data_flow.models import differentiated_calls
 from unhang.program.data_flow.rank_names import (
     asks_environment,
     is_environ,
+    is_matrix_rank,
     value_of_call,
     value_of_name,
     value_of_variable,
@@ -172,10 +173,17 @@ class RankDependentValues:
         for scope in reversed(self.here.scopes[:-1]):
             if name in (final := self.known.finals.get(scope, {})):
                 return final[name]
-        return value_of_name(name)
+        return self.by_name(name)
+
+    def by_name(self, name: str) -> ValueOrigin:
+        """What a name of this function tells where nothing is known to give it a value."""
+        owner = self.here.owner
+        return value_of_name(name, self.here.name, owner.name if owner is not None else "")
 
     def _attribute(self, node: ast.Attribute) -> ValueOrigin:
         if node.attr in source_names("structure_attribute"):
+            return PLAIN_VALUE
+        if is_matrix_rank(node.attr, name_asked(node.value)):
             return PLAIN_VALUE
         owner = self.owner_of(node)
         known = self._learned_of(owner, node.attr)
@@ -259,7 +267,7 @@ class RankDependentValues:
     def _of_library(self, node: ast.Call, name: str) -> ValueOrigin:
         if name in source_names("progress_bar") and node.args:
             return self.of(node.args[0])  # what is shown while it is gone through is gone through as before
-        given = [*node.args, *(word.value for word in node.keywords)]
+        given = [*node.args, *(word.value for word in node.keywords if name != "trange")]  # those draw its bar
         kinds = NO_ORIGINS.union(*(self.of(one.value if isinstance(one, ast.Starred) else one).kinds for one in given))
         behind = self.of(node.func.value).kinds if isinstance(node.func, ast.Attribute) else NO_ORIGINS
         if name in ("get", "pop") and PARTLY in behind:

@@ -13,10 +13,15 @@ from unhang.program.syntax.syntax_tree import call_name
 _MAINS = ("main", "master", "zero", "chief", "primary", "rank_0", "rank0", "is_first_rank")
 
 
-def value_of_name(name: str) -> ValueOrigin:
-    """What a name alone tells."""
+def is_matrix_rank(name: str, *around: str) -> bool:
+    """``lora.rank``, or ``rank`` in ``LoRALinear.__init__``: that of a matrix, by what the names ``around`` it say."""
+    return name == "rank" and any(word in one.lower() for one in around for word in source_names("has_matrix_rank"))
+
+
+def value_of_name(name: str, *around: str) -> ValueOrigin:
+    """What a name alone tells; ``around``: of the function and the class that it stands in."""
     sure = name in source_names("rank")
-    if not sure and name not in source_names("perhaps_rank"):
+    if (not sure and name not in source_names("perhaps_rank")) or is_matrix_rank(name, *around):
         return PLAIN_VALUE
     local = "local" in name.lower()
     if any(word in name for word in _MAINS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from unhang.program.data_flow.function_steps import CHANCE, LOCAL, NAMED, RANK, TIME
@@ -89,6 +90,7 @@ def either_value(one: ValueOrigin, other: ValueOrigin) -> ValueOrigin:
     """Either of two values."""
     key = one.key if one.key == other.key else None
     made = one.made if one.made == other.made else None
-    alike = len(one.parts) == len(other.parts) and one.keys == other.keys
-    parts = tuple(either_value(*pair) for pair in zip(one.parts, other.parts, strict=False)) if alike else ()
+    alike = bool(one.parts and other.parts) and one.keys == other.keys  # tuples of one and of more members, too
+    pairs = zip_longest(one.parts, other.parts, fillvalue=PLAIN_VALUE) if alike else ()
+    parts = tuple(either_value(*pair) for pair in pairs)
     return ValueOrigin(one.kinds | other.kinds, key, made, one.only or other.only, parts, one.keys if alike else ())

@@ -94,6 +94,7 @@ def unseeded_splits(
     scopes = [one for one in live if one.file.path in told]
     names = {program: NameMeanings(program) for program in {one.program for one in scopes}}
     drawn = [(one, draw) for one in scopes for draw in find_random_draws(one.node, names[one.program])]
+    drawn = [(one, draw) for one, draw in drawn if not _is_of_a_model(one, calls)]
     if any(_shares_order(call, calls, one) for one in (live if drawn else ()) for call in one.calls):
         drawn = [(one, draw) for one, draw in drawn if not draw.call.endswith("DataLoader")]
     seeds = list(_seeds(calls, live)) if drawn else []
@@ -110,6 +111,14 @@ def seeded_alike(calls: CallGraph) -> frozenset[str]:
     seeds = tuple(_seeds(calls, calls.defined))
     differing = {name for seed in seeds if seed.differs for name in seed.generators}
     return frozenset(name for seed in seeds for name in seed.generators if name not in differing)
+
+
+def _is_of_a_model(one: FunctionDefinition, calls: CallGraph, deep: int = 3) -> bool:
+    """A method of what has a ``forward``, or called by such only: it masks what the model got, and parts no data."""
+    if one.owner is not None and calls.table.method(one.owner, "forward") is not None:
+        return True
+    callers = calls.callers.get(one, ()) if deep and not isinstance(one.node, ast.Module) else ()
+    return bool(callers) and all(_is_of_a_model(caller, calls, deep - 1) for caller, _ in callers)
 
 
 def unseeded_splits_in_file(source: SourceFile) -> tuple[UnseededSplit, ...]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from unhang.evidence.items import SourceFile
@@ -17,7 +17,7 @@ from unhang.program.settings.branch_conditions import TestEvaluation
 from unhang.program.settings.configuration_files import read_named_files, role_of
 from unhang.program.settings.program_settings import ProgramSettings
 from unhang.program.syntax.evaluation import UNKNOWN
-from unhang.program.syntax.syntax_tree import call_name, dotted, own_nodes, parsed_files
+from unhang.program.syntax.syntax_tree import Function, call_name, dotted, own_nodes, parsed_files
 from unhang.sentences import say
 
 _INITIALIZE, _LOADS, _MODEL = "deepspeed.initialize", ".from_pretrained", "pretrained_model_name_or_path"
@@ -25,17 +25,24 @@ _INITIALIZE, _LOADS, _MODEL = "deepspeed.initialize", ".from_pretrained", "pretr
 
 def find_engine_calls(files: Iterable[SourceFile], settings: ProgramSettings) -> Iterator[EngineCall]:
     """Calls that name the configuration of an engine, make the Trainer's arguments, or load the model."""
-    for file, program in parsed_files(files):
+    parsed = list(parsed_files(files))
+    own = {one.name for _, program in parsed for one in program.owners if isinstance(one, Function)}
+    for file, program in parsed:
         lines = file.text.splitlines()
         for scope, outer in program.owners.items():
             for node in own_nodes(scope):
-                if isinstance(node, ast.Call) and _configures(node):
+                if isinstance(node, ast.Call) and _configures(node) and not _is_own(node, own):
                     there = TestEvaluation(settings, file.path, (*outer, scope))
                     given = {word.arg or "**": there.value(word.value) for word in node.keywords}
                     if node.args and dotted(node.func).endswith(_LOADS):
                         given[_MODEL] = there.value(node.args[0])
                     line = Evidence(Source(file.path, node.lineno), lines[node.lineno - 1].strip())
                     yield EngineCall(dotted(node.func), line, given)
+
+
+def _is_own(call: ast.Call, own: Collection[str]) -> bool:
+    """A function of the program: what it is given is its own setting, whatever it is called."""
+    return dotted(call.func).rpartition(".")[0] in ("", "self") and call_name(call) in own
 
 
 def _configures(call: ast.Call) -> bool:

@@ -4,7 +4,7 @@ the job switches on, as far as its values or its own source say it (``knowledge/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -86,11 +86,24 @@ def job_value(here: NodeInspection, *names: str, kind: str = "") -> JobValue | N
 def value_in_force(here: NodeInspection, name: str) -> JobValue | None:
     """What the command or a file sets, else what the program's source says holds where nobody does."""
     told, program = job_value(here, name), here.found(ProgramSource) or ProgramSource()
-    if told is not None or name not in program.defaults:
+    if told is not None or name not in program.defaults or _is_set_below(here, name):
         return told
     value, place = program.defaults[name]
     path, _, line = place.rpartition(":")
     return JobValue(name, value, Evidence(Source(path, int(line)), f"{name}: {value}"))
+
+
+def _is_set_below(here: NodeInspection, name: str) -> bool:
+    """``worker.actor.name`` of the command or a file: where it counts, the default does not."""
+    trees: list[object] = [dict.fromkeys((here.found(Launch) or Launch()).arguments)]
+    trees += [file.tree for file in all_files(here)]
+    while trees:
+        tree = trees.pop()
+        if isinstance(tree, Mapping):
+            if any(str(key).rpartition(".")[2] == name for key in tree):
+                return True
+            trees.extend(tree.values())
+    return False
 
 
 def world_size_of(here: NodeInspection) -> int | None:

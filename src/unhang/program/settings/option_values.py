@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,8 +147,8 @@ def undeclared_arguments(declared: DeclaredSettings, launch: Launch) -> Iterator
             yield name, next(iter(alike or difflib.get_close_matches(name, sorted(spelled), 1)), "")
 
 
-def unique_defaults(declared: DeclaredSettings) -> dict[str, tuple[Any, str]]:
-    """Defaults by name, each with its place; a name with several defaults has none."""
+def unique_defaults(declared: DeclaredSettings, changed: Container[str]) -> dict[str, tuple[Any, str]]:
+    """Defaults by name, each with its place; a name with several has none, nor one that the program gives a value."""
     told: dict[str, list[DeclaredSetting]] = {}
     for one in (*declared.options.values(), *(tuple(kind.fields.values()) for kind in declared.classes.values())):
         for setting in one:
@@ -156,5 +156,7 @@ def unique_defaults(declared: DeclaredSettings) -> dict[str, tuple[Any, str]]:
     return {
         name: (settings[0].default, settings[0].place)
         for name, settings in told.items()
-        if settings[0].default is not UNKNOWN and all(one.default == settings[0].default for one in settings)
+        if name not in changed
+        and settings[0].default is not UNKNOWN
+        and all(one.default == settings[0].default for one in settings)
     }

@@ -114,6 +114,8 @@ class ValueResolver:
         names = [one.owner.name.lower() for one in every if one.owner is not None]
         alike = bool(owner) and any(owner in name or name in owner for name in names)
         spoken = "_" in node.attr.strip("_") and node.attr not in _OF_TORCH
+        if isinstance(node.value, ast.Attribute) and here.owner in [one.owner for one in every]:
+            return ()  # ``self.repo.push_to_hub()`` in a class with a method of that name: it keeps another one's
         if not (alike or spoken) or not self.table.share_base(every):
             return ()
         return [one for one in every if not is_abstract(one)]

@@ -472,3 +472,11 @@ def test_a_file_of_the_program_s_own_may_hold_keys_of_deepspeed(more: Mapping[st
     write("run.yml", {"zero_optimization": {"stage": 1}, "train_micro_batch_size_per_gpu": 4, **more})
 
     assert [one.subject for one in ask("deepspeed own.py run.yml").findings] == unknown
+
+
+@pytest.mark.parametrize("own", ["", "def TrainingArguments(fsdp_config):\n    return fsdp_config\n"])
+def test_what_a_function_of_the_program_is_given_is_its_own_setting(own: str) -> None:
+    imports = own or "from transformers import TrainingArguments\n"
+    write("fsdp.py", f"{imports}TrainingArguments(fsdp_config={{'enable_cpu_offload': True}})\n")
+
+    assert ("no key enable_cpu_offload" in said(ask("torchrun fsdp.py"))) is not bool(own)

@@ -1,4 +1,4 @@
-"""Demands of a training library on settings: told where the launch sets one of them, not of defaults alone."""
+"""Demands on settings: a training library's where the launch sets one of them, the program's own where it sets none."""
 
 from __future__ import annotations
 
@@ -39,3 +39,16 @@ def test_a_rule_of_a_library_is_told_where_the_launch_sets_something_in_it(
     fine = any("args.batch % args.parts" in str(one.what) for one in verdict.checked)
     assert (fine or bool(verdict.findings)) is told
     assert bool(verdict.findings) is (command == "--parts 3")
+
+
+@pytest.mark.parametrize("change", ["", "config.batch = config.whole // 2\n", "config.batch *= 4\n"])
+def test_a_default_that_the_program_changes_is_not_the_value_that_its_rule_meets(change: str, tmp_path: Path) -> None:
+    own = LIBRARY.replace("class Trainer:", f"config = Config()\n{change}class Trainer:").replace("8", "-1")
+    (tmp_path / "t.py").write_text(f"{own}Trainer(config)\n")
+    machine = Machine(environment={"PATH": "/none"})
+    machine.folder = str(tmp_path)
+    checks = [check for check in ALL_INSPECTIONS if check.name == "program"]
+
+    situation, gaps = inspect_node(machine, PlannedJob(("torchrun", "t.py")), checks)
+
+    assert bool(judge([situation], ["program"], gaps).findings) is not bool(change)
