@@ -177,8 +177,7 @@ class RankDependentValues:
 
     def by_name(self, name: str) -> ValueOrigin:
         """What a name of this function tells where nothing is known to give it a value."""
-        owner = self.here.owner
-        return value_of_name(name, self.here.name, owner.name if owner is not None else "")
+        return value_of_name(name, self.here.name, self.here.owner.name if self.here.owner is not None else "")
 
     def _attribute(self, node: ast.Attribute) -> ValueOrigin:
         if node.attr in source_names("structure_attribute"):
