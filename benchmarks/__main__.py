@@ -3,9 +3,9 @@
 nobody has seen); ``"variants DIR"`` (the same, cut and prefixed); ``inprocess`` (what being recorded costs);
 ``first-dump`` (what a first dump costs); ``guards``; ``kills``; ``traces`` (beside json.load, ijson and
 HolisticTraceAnalysis); ``resharding`` (beside a plain loop and tar); ``many-nodes`` (10,000 ranks under one leader);
-``messaging`` (what carries values between watchers, beside what exists);
-``many-ranks`` (how time grows with ranks and groups); ``start`` (short commands from the shell); ``incidents`` (what
-the library of incidents is worth); ``"real-projects DIR"`` (``unhang check`` on five projects at the commits of their
+``messaging`` (what carries values between watchers, beside what exists); ``many-ranks`` (how time grows with ranks and
+groups); ``history`` (a million runs, 200 writers); ``start`` (short commands from the shell); ``incidents`` (what the
+library of incidents is worth); ``"real-projects DIR"`` (``unhang check`` on five projects at the commits of their
 reports); ``"real-pairs SET DIR"`` (on projects just before and after the fix of a stall);
 ``"live-jobs DIR"`` (jobs that stall for real, under ``unhang run``).
 """
@@ -25,6 +25,7 @@ from benchmarks import (
     first_sight_variants,
     flight_recorder,
     guards,
+    history,
     inprocess,
     kills,
     known_incidents,
@@ -49,6 +50,7 @@ OTHERS: dict[str, Callable[[list[str]], int]] = {
     "incidents": known_incidents.main,
     "inprocess": inprocess.main,
     "first-dump": first_dump.main,
+    "history": history.main,
     "kills": kills.main,
     "guards": guards.main,
     "resharding": resharding.main,

@@ -20,7 +20,7 @@ LOWEST
 fi
 "$python" -m pip install --quiet "${bounds[@]}" . 'pytest>=8' 'pytest-timeout>=2.3' 'hypothesis>=6.100' 'jsonschema>=4.22'
 "$python" -m pip install --quiet --no-deps ./packages/unhang-lab # some tests read its help; none of them needs PyTorch
-"$python" -m pip list 2>/dev/null | grep -iE '^(numpy|rich|typer|msgspec|jinja2|pyyaml|packaging|tomli|hyperscan|tree.sitter|tree.sitter.bash) '
+"$python" -m pip list 2>/dev/null | grep -iE '^(numpy|rich|typer|msgspec|jinja2|pyyaml|packaging|tomli|sqlalchemy|alembic|hyperscan|tree.sitter|tree.sitter.bash) '
 "$python" -P -m pytest -q -p no:cacheprovider -W ignore::DeprecationWarning tests/cli/test_cli.py tests/report/explain/test_explain.py tests/test_cases.py tests/test_start_up.py \
     tests/evidence/logs/scan/test_literal_search.py tests/evidence/flight_recorder/test_reading.py tests/report \
     --deselect tests/report/test_json.py::test_the_schema_in_the_docs_is_current # msgspec lists unions in another order

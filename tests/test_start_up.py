@@ -11,7 +11,18 @@ import pytest
 from unhang.cli.command_line import command_line
 from unhang.cli.diagnosing import DiagnoseRequest, parse_request
 
-HEAVY = {"asyncio", "ctypes", "hyperscan", "jinja2", "multiprocessing", "numpy", "torch", "yaml"}
+HEAVY = {
+    "alembic",
+    "asyncio",
+    "ctypes",
+    "hyperscan",
+    "jinja2",
+    "multiprocessing",
+    "numpy",
+    "sqlalchemy",
+    "torch",
+    "yaml",
+}
 WITHOUT_PARSER = {*HEAVY, "typer", "pydantic"}
 """Nor these, where no option is among the words."""
 OWN_MODULES, PATTERNS = 357, 180

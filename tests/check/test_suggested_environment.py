@@ -18,6 +18,7 @@ from unhang.check.judge import judge
 from unhang.check.network.rendezvous_endpoint import find_rendezvous_endpoint
 from unhang.findings import RemedyKind, Verdict
 from unhang.history.database import open_history
+from unhang.history.place import HistoryPlace
 from unhang.history.run import NeededSetting
 from unhang.host.machine import CommandOutput
 from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
@@ -173,7 +174,7 @@ def test_a_block_that_turns_a_transport_on_says_when_not_to() -> None:
 
 
 def needed_on(host: str, state: Path) -> dict[str, str]:
-    with open_history(state / "unhang" / "history.sqlite3", to_write=True) as history:
+    with open_history(HistoryPlace(state / "unhang"), to_write=True) as history:
         history.keep_needed([NeededSetting(host, "NCCL_P2P_DISABLE=1", "bisect 2026-11-20")])
     return {"XDG_STATE_HOME": str(state), "NCCL_P2P_DISABLE": "1"}
 

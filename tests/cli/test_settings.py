@@ -129,7 +129,7 @@ def test_what_a_file_cannot_mean_is_named_once_and_stops_nothing(text: str, said
 
 FORBIDDEN = {
     *("on-hang", "on-hang-exec", "abort-slow-after", "probe", "only", "dry-run", "grow", "try", "backend"),  # executed
-    *("metrics", "metrics-open", "nodes-via", "listen", "web", "no-open"),  # sent
+    *("metrics", "metrics-open", "nodes-via", "history", "listen", "web", "no-open"),  # sent
     *(
         "output",
         "html",
@@ -142,6 +142,7 @@ FORBIDDEN = {
         "path",
         "overwrite",
         "forget",
+        "older-than",
     ),  # written
     *("redact", "machine", "checkpoints", "assume", "host"),
 }

@@ -20,6 +20,7 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
 from unhang.history.database import HistoryError, open_history
+from unhang.history.place import HistoryPlace
 from unhang.view.reading import NO_LAST_STATE, read_run
 from unhang.view.series_reading import RankRows
 from unhang.watch.job.job_ranks import JobRanks
@@ -83,7 +84,7 @@ def test_the_record_of_a_live_rank_says_what_it_said(tmp_path: Path) -> None:
 
 
 def test_the_history_tells_the_same_runs() -> None:
-    with open_history(FROZEN / "history.sqlite3") as history:
+    with open_history(HistoryPlace(FROZEN)) as history:
         runs, guilty = history.runs(), history.guilty()
 
     told = [
@@ -192,6 +193,6 @@ def test_a_newer_history_is_left_alone(tmp_path: Path) -> None:
     newer.close()
     before = path.read_bytes()
 
-    with pytest.raises(HistoryError, match="by a newer unhang"), open_history(path, to_write=True):
+    with pytest.raises(HistoryError, match="by a newer unhang"), open_history(HistoryPlace(tmp_path), to_write=True):
         pass
     assert path.read_bytes() == before

@@ -25,7 +25,8 @@ from tests.trace_samples import training
 from tests.view.runs import document
 from tests.watch.nodes.seen_ranks import ranks_of
 from unhang.cli import main as command
-from unhang.history.database import history_path, open_history
+from unhang.history.database import open_history
+from unhang.history.place import history_place
 from unhang.history.run import PastRun, RunEnding, RunFinding, run_from_folder
 from unhang.report.layout.terminal import clean_streams
 from unhang.report.localizer import Localizer
@@ -173,9 +174,9 @@ def history_input(rng: Random, number: int) -> Files:
 def history(given: Files, place_: Path, number: int) -> Iterator[str]:
     environment, os.environ["XDG_STATE_HOME"] = os.environ.get("XDG_STATE_HOME"), str(place_ / "state")
     try:
-        path = history_path(os.environ)
+        where = history_place(os.environ)
         kept = run_from_folder(RunEnding(str(place_ / "input"), True, 9.0, ("h7",), 8, 100, 0.5))
-        with open_history(path, to_write=True) as known:
+        with open_history(where, to_write=True) as known:
             known.add(kept)
             known.add(
                 PastRun(
@@ -192,7 +193,7 @@ def history(given: Files, place_: Path, number: int) -> Iterator[str]:
                 )
             )
         if number % 3 == 0:
-            _odd_rows(Random(given["rows"]), path)
+            _odd_rows(Random(given["rows"]), where.file)
         yield from told([*["history", "--json"][: 1 + number % 2], "--lang", ("en", "zh")[number % 2]])
         yield from told(["history", "1"])
     finally:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from unhang.diagnosis.restart import advise_restart, restart_after
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Source, Unread
-from unhang.history.database import MAX_RUNS, HistoryError, history_path, open_history
-from unhang.history.run import NeededSetting, PastRun, RunEnding, RunFinding, run_from_folder
+from unhang.history.database import MAX_RUNS, open_history
+from unhang.history.place import HistoryPlace, history_place
+from unhang.history.run import NeededSetting, PastRun, RunEnding, RunFinding, day_of, run_from_folder
 from unhang.watch import side_process
+from unhang.watch.side_process import Recorded
 from unhang.wire.documents.earlier_verdicts import EarlierSuspect, gpus_named, read_suspect_listing, suspect_listing
 from unhang.wire.documents.run_settings import RunSettings
 
@@ -40,26 +43,49 @@ def run(outcome: str = "good", at: float = 1.0, **more: Any) -> PastRun:
     )
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "unhang" / "history.sqlite3"
+NOW = time.time()
 
 
-def test_a_run_reads_back_as_it_was_kept(file: Path) -> None:
+def test_a_run_reads_back_as_it_was_kept(place: HistoryPlace) -> None:
     kept = run("stalled", verdicts=(told(), told("uneven-data")), settings='{"a": 1}')
-    with open_history(file, to_write=True) as history:
+    with open_history(place, to_write=True) as history:
         number = history.add(kept)
 
-    with open_history(file) as history:
+    assert number == 1
+    with open_history(place) as history:
         assert history.run(number) == replace(kept, number=number)
         assert history.runs(host="h8") == [replace(kept, number=number)]
         assert history.runs(host="h9") == []
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-def test_only_causes_of_the_machine_stay_with_a_host(file: Path) -> None:
-    with open_history(file, to_write=True) as history:
+def test_the_file_is_its_owner_s_alone(tmp_path: Path) -> None:
+    place = history_place({"XDG_STATE_HOME": str(tmp_path)})
+    with open_history(place, to_write=True) as history:
+        history.add(run())
+
+    assert stat.S_IMODE(place.file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.folder.stat().st_mode) == 0o700
+
+
+def test_a_record_that_comes_twice_is_kept_once(place: HistoryPlace) -> None:
+    with open_history(place, to_write=True) as history:
+        assert history.add(run("stalled", verdicts=(told(),)), "an id") == 1
+        assert history.add(run("stalled", verdicts=(told(),)), "an id") is None
+        assert history.add(run(), "another") is not None
+
+        assert [len(one.verdicts) for one in history.runs()] == [0, 1]
+
+
+def test_any_text_can_be_kept(place: HistoryPlace) -> None:
+    """Names of files need not be UTF-8, and a file may hold a NUL."""
+    with open_history(place, to_write=True) as history:
+        history.add(run(cwd="/home/\udce9", settings="\0", hosts=("h\0",)))
+
+        assert (history.runs()[0].cwd, history.runs()[0].settings) == ("/home/?", "\ufffd")
+
+
+def test_only_causes_of_the_machine_stay_with_a_host(place: HistoryPlace) -> None:
+    with open_history(place, to_write=True) as history:
         history.add(run("stalled", at=1, verdicts=(told(), told())))
         history.add(run("stalled", at=2, verdicts=(told("network-fault", cards=(CARD,)),)))
         history.add(run("stalled", at=3, verdicts=(told("uneven-data", nodes=("h8",)),)))
@@ -72,8 +98,8 @@ def test_only_causes_of_the_machine_stay_with_a_host(file: Path) -> None:
     ]
 
 
-def test_the_last_good_run_of_the_same_job(file: Path) -> None:
-    with open_history(file, to_write=True) as history:
+def test_the_last_good_run_of_the_same_job(place: HistoryPlace) -> None:
+    with open_history(place, to_write=True) as history:
         history.add(run("good", command="torchrun other.py"))
         history.add(run("good", folder="/runs/good"))
         history.add(run("stalled", command="torchrun --nproc-per-node 4 train.py --lr 1"))
@@ -84,34 +110,37 @@ def test_the_last_good_run_of_the_same_job(file: Path) -> None:
     assert found.folder == "/runs/good"
 
 
-def test_runs_that_end_at_once_are_all_kept(file: Path) -> None:
+def test_runs_that_end_at_once_are_all_kept(place: HistoryPlace) -> None:
     def add(number: int) -> None:
-        with open_history(file, to_write=True) as history:
+        with open_history(place, to_write=True) as history:
             history.add(run(at=float(number)))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, range(24)))
 
-    with open_history(file) as history:
+    with open_history(place) as history:
         assert len(history.runs(limit=100)) == 24
 
 
-def test_a_history_does_not_grow_without_end(file: Path) -> None:
-    with open_history(file, to_write=True) as history:
+def test_a_file_does_not_grow_without_end(tmp_path: Path) -> None:
+    place = history_place({"XDG_STATE_HOME": str(tmp_path)})
+    with open_history(place, to_write=True) as history:
         history.add(run())
-        history._connection.execute("UPDATE sqlite_sequence SET seq = ?", (MAX_RUNS,))
-        history._connection.commit()
+    with closing(sqlite3.connect(place.file)) as connection, connection:
+        connection.execute("UPDATE sqlite_sequence SET seq = ?", (MAX_RUNS,))
+    with open_history(place, to_write=True) as history:
         history.add(run("stalled", verdicts=(told(),)))
         assert [one.number for one in history.runs(limit=9)] == [MAX_RUNS + 1]
 
 
 @pytest.mark.parametrize("damage", [b"no database at all" * 99, b"SQLite format 3\x00" + b"\xff" * 4096])
 def test_a_damaged_file_is_a_sentence_and_code_2(
-    file: Path, damage: bytes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, damage: bytes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    file = tmp_path / "unhang" / "history.sqlite3"
     file.parent.mkdir(parents=True)
     file.write_bytes(damage)
-    monkeypatch.setenv("XDG_STATE_HOME", str(file.parents[1]))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
     with pytest.raises(SystemExit) as left:
         main(["history"])
@@ -120,20 +149,10 @@ def test_a_damaged_file_is_a_sentence_and_code_2(
     assert str(file) in capsys.readouterr().err
 
 
-def test_one_of_a_newer_version_is_left_alone(file: Path) -> None:
-    with open_history(file, to_write=True) as history:
-        history.add(run())
-    with sqlite3.connect(file) as connection:
-        connection.execute("PRAGMA user_version = 99")
-
-    with pytest.raises(HistoryError, match="newer"), open_history(file, to_write=True):
-        pass
-
-
 def test_no_history_yet_is_no_error(tmp_path: Path) -> None:
-    with open_history(tmp_path / "no" / "history.sqlite3") as history:
-        assert (history.runs(), history.guilty()) == ([], [])
-    assert not (tmp_path / "no").exists()
+    with open_history(history_place({"XDG_STATE_HOME": str(tmp_path)})) as history:
+        assert (history.runs(), history.guilty(), history.suspects(30), history.needed()) == ([], [], [], [])
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -145,7 +164,7 @@ def test_no_history_yet_is_no_error(tmp_path: Path) -> None:
     ],
 )
 def test_where_it_lies(environment: dict[str, str], where: str) -> None:
-    assert history_path(environment) == Path(where)
+    assert history_place(environment).file == Path(where)
 
 
 def run_folder(folder: Path, *, cause: str = "gpu-hardware", status: str = "hang") -> Path:
@@ -172,11 +191,10 @@ def test_a_run_without_a_verdict(tmp_path: Path, failed: bool | None, outcome: s
     assert run_from_folder(RunEnding(str(tmp_path), failed=failed, ended_s=1.0)).outcome == outcome
 
 
-def test_what_one_run_was_told_is_said_in_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert side_process.add_to_history(
-        RunEnding(str(run_folder(tmp_path / "run")), True, time.time(), ("h7", "h8")), 30
-    )
+@pytest.mark.usefixtures("named")
+def test_what_one_run_was_told_is_said_in_the_next(tmp_path: Path) -> None:
+    ending = RunEnding(str(run_folder(tmp_path / "run")), True, time.time(), ("h7", "h8"))
+    assert side_process.add_to_history(ending, 30) is Recorded.KEPT
     look = side_process.ask_history()
     deadline = time.monotonic() + 30
     while not look.answer() and time.monotonic() < deadline:
@@ -239,11 +257,11 @@ def test_a_forged_listing_is_not_believed() -> None:
         assert isinstance(read_suspect_listing(raw, source=Source("x")), Unread)
 
 
-def fill(state: Path) -> None:
-    with open_history(state / "unhang" / "history.sqlite3", to_write=True) as history:
-        history.add(run("good", folder="/runs/good"))
-        history.add(run("stalled", at=2.0, folder="/runs/bad1", verdicts=(told(),)))
-        history.add(run("stalled", at=3.0, folder="/runs/bad2", verdicts=(told(),)))
+def fill(place: HistoryPlace) -> None:
+    with open_history(place, to_write=True) as history:
+        history.add(run("good", at=NOW - 90, folder="/runs/good"))
+        history.add(run("stalled", at=NOW - 80, folder="/runs/bad1", verdicts=(told(),)))
+        history.add(run("stalled", at=NOW - 70, folder="/runs/bad2", verdicts=(told(),)))
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -253,14 +271,16 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def test_the_screen(named: HistoryPlace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    assert "No runs yet" in printed(capsys)
-    fill(tmp_path)
+    fill(named)
 
     screen = printed(capsys)
-    assert screen.startswith("Named repeatedly\n  h7: 2 runs, last on 1970-01-01: gpu-hardware\n")
+    day = day_of(NOW - 61)
+    # two of two named hold one of two hosts: one in four by chance, twice over, as two were looked at
+    assert screen.startswith(
+        f"Named repeatedly\n  2 of 3 runs named h7, last on {day}: gpu-hardware; this may be chance\n"
+    )
     assert "stalled · gpu-hardware · rank 3 · train.py:51" in screen
     chinese = printed(capsys, "--lang", "zh")
     assert "多次被点名" in chinese
@@ -269,6 +289,7 @@ def test_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypa
     one = printed(capsys, "3")
     assert "Last good run of this job: 1" in one
     assert "unhang compare /runs/good /runs/bad2" in one
+    assert json.loads(printed(capsys, "--json"))["named"][0]["chance"] == pytest.approx(0.5)
     assert printed(capsys, "--forget").startswith("forgotten: 3 runs")
     assert "No runs yet" in printed(capsys)
 
@@ -284,16 +305,23 @@ def test_an_unknown_number_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_home_that_does_not_answer_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock of the database is held by somebody who does not let go before we have answered."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    fill(tmp_path)
-    holder = sqlite3.connect(tmp_path / "unhang" / "history.sqlite3")
-    holder.execute("BEGIN EXCLUSIVE")
+    place = history_place({"XDG_STATE_HOME": str(tmp_path)})
+    fill(place)
+    with closing(sqlite3.connect(place.file, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        assert side_process.add_to_history(RunEnding(str(tmp_path), failed=False, ended_s=1.0)) is Recorded.BESIDE
+        assert time.monotonic() - began < side_process.HISTORY_KEEP_S + 2 * side_process.KILL_LIMIT_S
 
-    assert not side_process.add_to_history(RunEnding(str(tmp_path), failed=False, ended_s=1.0))
-    holder.close()
+    assert side_process.add_to_history(RunEnding(str(tmp_path), failed=True, ended_s=2.0), 30) is Recorded.KEPT
+    with open_history(place) as history:
+        assert [one.ended_s for one in history.runs(limit=2)] == [1.0, 2.0]
+    assert list(place.unsent.iterdir()) == []
 
 
 def test_importing_it_is_light() -> None:
-    code = "import unhang.history.__main__, sys; print([m for m in ('torch', 'numpy', 'rich') if m in sys.modules])"
+    heavy = "('torch', 'numpy', 'rich', 'sqlalchemy', 'alembic')"
+    code = f"import unhang.history.__main__, sys; print([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
     assert out.stdout.strip() == "[]"
@@ -314,10 +342,10 @@ def settings(**environment: str) -> str:
     ],
 )
 def test_a_setting_that_repaired_a_job_is_kept(
-    file: Path, before: tuple[str, str, dict[str, str]], after: dict[str, str], kept: list[str]
+    place: HistoryPlace, before: tuple[str, str, dict[str, str]], after: dict[str, str], kept: list[str]
 ) -> None:
     outcome, cause, environment = before
-    with open_history(file, to_write=True) as history:
+    with open_history(place, to_write=True) as history:
         history.add(run(outcome, settings=settings(**environment), verdicts=(told(cause),)))
         history.add(run("stalled", cwd="/home/other", verdicts=(told("p2p-broken"),)))
         number = history.add(run("good", at=90_000.0, settings=settings(**after)))
@@ -328,12 +356,9 @@ def test_a_setting_that_repaired_a_job_is_kept(
     assert all(one.how.startswith(f"run {number} 1970-01-0") for one in found)
 
 
-def test_a_setting_is_shown_and_forgotten(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    fill(tmp_path)
-    with open_history(tmp_path / "unhang" / "history.sqlite3", to_write=True) as history:
+def test_a_setting_is_shown_and_forgotten(named: HistoryPlace, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(named)
+    with open_history(named, to_write=True) as history:
         names = ("NCCL_P2P_DISABLE=1", "NCCL_IB_DISABLE=1", "NCCL_P2P_LEVEL=PIX")
         history.keep_needed(NeededSetting("h7", name, "bisect 2026-11-20") for name in names)
 
@@ -356,18 +381,19 @@ def test_a_setting_is_shown_and_forgotten(
         (["--forget", "NCCL_PROTO"], "holds no setting NCCL_PROTO"),
         (["--forget", "3"], "3 is not the name of a setting"),
         (["NCCL_PROTO"], "NCCL_PROTO is not the number of a run"),
+        (["--older-than", "90d"], "--older-than needs --forget alone"),
+        (["--forget", "--older-than", "soon"], "soon is no number of days"),
     ],
 )
 def test_what_cannot_be_shown_or_forgotten_is_bad_usage(
-    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str], says: str, named: HistoryPlace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    fill(tmp_path)
+    fill(named)
 
     with pytest.raises(SystemExit) as left:
         main(["history", *words])
 
     assert left.value.code == 2
     assert says in capsys.readouterr().err
-    with open_history(tmp_path / "unhang" / "history.sqlite3") as history:
+    with open_history(named) as history:
         assert len(history.runs()) == 3

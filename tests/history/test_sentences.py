@@ -15,6 +15,7 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
 from unhang.history.database import open_history
+from unhang.history.place import HistoryPlace, history_place
 from unhang.history.run import MAX_SUMMARIES, PastRun, RunEnding, RunFinding, run_from_folder
 from unhang.report.language import translate
 from unhang.report.text import to_text
@@ -105,18 +106,18 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HistoryPlace:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    return tmp_path / "unhang" / "history.sqlite3"
+    return history_place({"XDG_STATE_HOME": str(tmp_path)})
 
 
-def keep(state: Path, parts: dict[str, Any] | None) -> None:
+def keep(state: HistoryPlace, parts: dict[str, Any] | None) -> None:
     told = RunFinding("slow-rank", "likely", "hang", (0,), (), (), "t.py:5", str(SENTENCE), parts)
     with open_history(state, to_write=True) as history:
         history.add(PastRun("/runs/a", "torchrun t.py", "/home/ml", 1.0, 9.0, "stalled", verdicts=(told,)))
 
 
-def test_the_reader_s_language_is_spoken(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reader_s_language_is_spoken(state: HistoryPlace, capsys: pytest.CaptureFixture[str]) -> None:
     keep(state, json.loads(json.dumps(text_to_json(SENTENCE))))
     chinese = translate(SENTENCE, "zh")
     assert chinese != str(SENTENCE)
@@ -126,7 +127,7 @@ def test_the_reader_s_language_is_spoken(state: Path, capsys: pytest.CaptureFixt
 
 
 def test_json_is_english_unless_asked_for(
-    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    state: HistoryPlace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(state, text_to_json(SENTENCE))
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
@@ -143,7 +144,7 @@ def test_json_is_english_unless_asked_for(
 
 @pytest.mark.parametrize("parts", [None, {"template": "no sentence of ours {x:>9999999999}", "values": {"x": 1}}, {}])
 def test_what_cannot_be_said_again_is_said_in_english(
-    state: Path, parts: dict[str, Any] | None, capsys: pytest.CaptureFixture[str]
+    state: HistoryPlace, parts: dict[str, Any] | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep(state, parts)
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
+import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
 
 from unhang.cli.main import main
-from unhang.history.database import SCHEMA_VERSION, HistoryError, open_history
+from unhang.history.database import HistoryError, open_history
+from unhang.history.opening import open_connection, shown
+from unhang.history.place import HistoryPlace, history_place
 from unhang.history.run import PastRun, RunFinding
+from unhang.history.tables import HEAD, TABLES, VERSION_TABLE
 from unhang.wire.documents.earlier_verdicts import EarlierSuspect
 
 TABLES_1 = """
@@ -45,28 +53,29 @@ NEW = RunFinding(
 
 
 @pytest.fixture
-def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HistoryPlace:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    file = tmp_path / "unhang" / "history.sqlite3"
-    file.parent.mkdir()
-    with closing(sqlite3.connect(file)) as connection:
+    place = history_place({"XDG_STATE_HOME": str(tmp_path)})
+    place.folder.mkdir()
+    with closing(sqlite3.connect(place.file)) as connection:
         connection.executescript(TABLES_1)
-    return file
+    return place
 
 
-def add(file: Path) -> int:
-    with open_history(file, to_write=True) as history:
+def add(place: HistoryPlace) -> int | None:
+    with open_history(place, to_write=True) as history:
         return history.add(PastRun("/runs/new", "torchrun t.py", "/home/ml", 11.0, 19.0, "slow", verdicts=(NEW,)))
 
 
-def shape(file: Path) -> list[tuple[object, ...]]:
-    asked = ("user_version", *(f"table_info({name})" for name in ("runs", "verdicts", "guilty", "needed")))
-    with closing(sqlite3.connect(file)) as connection:
-        return [row for name in asked for row in connection.execute(f"PRAGMA {name}")]
+def shape(place: HistoryPlace) -> list[tuple[object, ...]]:
+    asked = ("user_version", *(f"table_info({name})" for name in ("runs", "verdicts", "took_part", "needed")))
+    with closing(sqlite3.connect(place.file)) as connection:
+        names = connection.execute("SELECT type, name, tbl_name FROM sqlite_master ORDER BY name").fetchall()
+        return [*names, *(row for name in asked for row in connection.execute(f"PRAGMA {name}"))]
 
 
-def test_reading_leaves_it_as_it_is(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = old.read_bytes()
+def test_reading_leaves_it_as_it_is(old: HistoryPlace, capsys: pytest.CaptureFixture[str]) -> None:
+    before = old.file.read_bytes()
     with open_history(old) as history:
         assert [run.verdicts for run in history.runs()] == [(OLD,)]
         assert history.guilty() == [EarlierSuspect("host", "h7", "gpu-hardware", 1, 9.0)]
@@ -77,20 +86,20 @@ def test_reading_leaves_it_as_it_is(old: Path, capsys: pytest.CaptureFixture[str
 
     assert left.value.code == 0
     assert "it failed" in capsys.readouterr().out
-    assert old.read_bytes() == before
+    assert old.file.read_bytes() == before
 
 
-def test_a_run_is_added_beside_the_old_ones(old: Path, tmp_path: Path) -> None:
+def test_a_run_is_added_beside_the_old_ones(old: HistoryPlace, tmp_path: Path) -> None:
     assert add(old) == 8
 
     with open_history(old) as history:
         assert [run.verdicts for run in history.runs()] == [(NEW,), (OLD,)]
         assert history.guilty()[0] == EarlierSuspect("host", "h7", "slow-rank", 2, 19.0)
-    add(fresh := tmp_path / "fresh.sqlite3")
+    add(fresh := history_place({"XDG_STATE_HOME": str(tmp_path / "fresh")}))
     assert shape(old) == shape(fresh)
 
 
-def test_runs_that_end_at_once_make_it_new_once(old: Path) -> None:
+def test_runs_that_end_at_once_make_it_new_once(old: HistoryPlace) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: add(old), range(16)))
 
@@ -98,40 +107,100 @@ def test_runs_that_end_at_once_make_it_new_once(old: Path) -> None:
         assert len(history.runs(limit=100)) == 17
 
 
-def test_one_that_grows_by_halves_is_as_it_was(old: Path) -> None:
-    """The last step fails: somebody has added that column by hand."""
-    with closing(sqlite3.connect(old)) as connection:
-        connection.execute("ALTER TABLE verdicts ADD COLUMN parts TEXT")
+def test_processes_that_come_at_once_make_the_tables_once(shared: HistoryPlace) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom unhang.history.database import open_history\n"
+        "from unhang.history.place import HistoryPlace\nfrom unhang.history.run import PastRun\n"
+        "with open_history(HistoryPlace(Path(sys.argv[1]), sys.argv[2]), to_write=True) as history:\n"
+        "    history.add(PastRun('/r', 'torchrun t.py', '/', 1.0, 2.0, 'good'))\n"
+    )
+    words = [sys.executable, "-c", code, str(shared.folder), shared.url]
+    started = [subprocess.Popen(words, stderr=subprocess.PIPE) for _ in range(6)]
+    said = [process.communicate(timeout=60)[1].decode() for process in started]
 
-    with pytest.raises(HistoryError, match="cannot be written"):
+    assert said == [""] * 6
+    with open_history(shared) as history:
+        assert len(history.runs()) == 6
+
+
+def test_a_copy_of_what_was_there_is_kept_until_all_is_forgotten(old: HistoryPlace) -> None:
+    with closing(sqlite3.connect(old.file)) as connection:
+        before = list(connection.iterdump())
+    add(old)
+    add(old)
+
+    copy = old.folder / "history.sqlite3.before-4"
+    assert sorted(path.name for path in old.folder.iterdir()) == ["history.sqlite3", copy.name]
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    with closing(sqlite3.connect(copy)) as connection:
+        assert list(connection.iterdump()) == before
+    with open_history(old, to_write=True) as history:
+        assert history.forget() == 3
+    assert not copy.exists()
+
+
+def test_one_that_cannot_grow_is_as_it_was(old: HistoryPlace) -> None:
+    """A step fails: somebody has added that column by hand."""
+    with closing(sqlite3.connect(old.file)) as connection:
+        connection.execute("ALTER TABLE verdicts ADD COLUMN parts TEXT")
+        before = list(connection.iterdump())
+
+    with pytest.raises(HistoryError, match="cannot be written: duplicate column name: parts"):
         add(old)
 
-    with open_history(old) as history:
-        assert [run.verdicts for run in history.runs()] == [(OLD,)]
+    with closing(sqlite3.connect(old.file)) as connection:
+        assert list(connection.iterdump()) == before
+
+
+def test_the_tables_are_those_that_the_migrations_make(place: HistoryPlace) -> None:
+    with open_connection(place, to_write=True) as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
+        assert compare_metadata(context, TABLES) == []
+        assert context.get_current_revision() == HEAD
 
 
 @pytest.mark.parametrize("words", [[], ["7"], ["--json"], ["--forget"]])
+@pytest.mark.parametrize("kind", ["older file", "same file", "server"])
 def test_one_of_a_newer_unhang_is_a_sentence_and_code_2(
-    old: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+    kind: str,
+    words: list[str],
+    old: HistoryPlace,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with closing(sqlite3.connect(old)) as connection:
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    before = old.read_bytes()
+    place = request.getfixturevalue("shared") if kind == "server" else old
+    monkeypatch.setenv("UNHANG_HISTORY", place.url)
+    if kind == "older file":
+        with closing(sqlite3.connect(old.file)) as connection:
+            connection.execute("PRAGMA user_version = 5")
+    else:
+        add(place)
+        with open_connection(place, to_write=True) as connection:
+            connection.exec_driver_sql("UPDATE unhang_version SET version_num = '0005'")
+            connection.commit()
+    before = b"" if place.url else old.file.read_bytes()
 
     with pytest.raises(SystemExit) as left:
         main(["history", *words])
 
     said = capsys.readouterr()
     assert (left.value.code, said.out) == (2, "")
-    assert f"{old} was written by a newer unhang" in said.err
+    assert f"{shown(place)} was written by a newer unhang (its tables are of version 5, this one knows" in said.err
     assert "update unhang" in said.err
     assert "Traceback" not in said.err
-    assert old.read_bytes() == before
+    assert before == (b"" if place.url else old.file.read_bytes())
+
+
+def test_an_older_unhang_sees_that_it_is_not_its_own(old: HistoryPlace) -> None:
+    add(old)
+    with closing(sqlite3.connect(old.file)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (4,)
 
 
 @pytest.mark.parametrize("torn", ["{", "[", ""])
-def test_a_row_that_cannot_be_read_is_a_sentence(old: Path, torn: str) -> None:
-    with closing(sqlite3.connect(old)) as connection, connection:
+def test_a_row_that_cannot_be_read_is_a_sentence(old: HistoryPlace, torn: str) -> None:
+    with closing(sqlite3.connect(old.file)) as connection, connection:
         connection.execute("UPDATE verdicts SET ranks = ?", (torn,))
 
     with pytest.raises(HistoryError, match="cannot be read"), open_history(old) as history:

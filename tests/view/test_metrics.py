@@ -177,7 +177,8 @@ def test_the_dashboard_and_alerts_ask_only_for_what_is_told() -> None:
     assert len(json.loads((EXAMPLES / "grafana-dashboard.json").read_text())["panels"]) == 10
 
 
-def test_grafana_knows_every_word_of_the_dashboard() -> None:
+@pytest.mark.parametrize("board", ["grafana-dashboard.json", "grafana-history.json"])
+def test_grafana_knows_every_word_of_the_dashboard(board: str) -> None:
     """Its own package drops what it does not know."""
     pytest.importorskip("grafana_foundation_sdk", reason="needs Python 3.11")
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
@@ -185,7 +186,7 @@ def test_grafana_knows_every_word_of_the_dashboard() -> None:
     from grafana_foundation_sdk.models.dashboard import Dashboard
 
     register_default_plugins()
-    written = json.loads((EXAMPLES / "grafana-dashboard.json").read_text())
+    written = json.loads((EXAMPLES / board).read_text())
     read = json.loads(JSONEncoder().encode(Dashboard.from_json(written)))
 
     assert list(lost(written, read, "")) == []

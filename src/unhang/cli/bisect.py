@@ -14,6 +14,7 @@ import typer
 
 from unhang.cli.options import Format, Language, Redact
 from unhang.cli.output.notes import note
+from unhang.errors import UnhangError
 
 if TYPE_CHECKING:
     from unhang.check.bisect.bisect import BisectResult, BisectTrial
@@ -99,7 +100,8 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Bise
 def _remember(search: BisectResult, told: Mapping[str, str]) -> None:
     """Keep what this machine was seen to need for later checks, and no longer what it was seen to do without."""
     from unhang.check.bisect.bisect import needed_settings
-    from unhang.history.database import HistoryError, history_path, open_history
+    from unhang.history.database import open_history
+    from unhang.history.place import history_place
     from unhang.history.run import NeededSetting, day_of
 
     needed, out = needed_settings(search, told)
@@ -107,11 +109,11 @@ def _remember(search: BisectResult, told: Mapping[str, str]) -> None:
         return
     node, how = platform.node(), f"bisect {day_of(time.time())}"
     try:
-        with open_history(history_path(os.environ), to_write=True) as known:
+        with open_history(history_place(os.environ), to_write=True) as known:
             for name in out:
                 known.forget_needed(name, node)
             known.keep_needed(NeededSetting(node, f"{name}={value}", how) for name, value in needed.items())
-    except HistoryError as error:
+    except UnhangError as error:
         print(error, file=sys.stderr)
 
 

@@ -13,7 +13,7 @@ import typer
 
 from unhang.cli.options import Format, Language, Patch, Redact
 from unhang.cli.output.notes import note
-from unhang.errors import UsageError
+from unhang.errors import UnhangError, UsageError
 
 if TYPE_CHECKING:
     from unhang.check.all_inspections import Inspection
@@ -136,14 +136,15 @@ def _needed_here(machine: Machine, _: PlannedJob) -> Iterator[tuple[type, Inspec
     import os
 
     from unhang.check.environment.environment import NeededSettings
-    from unhang.history.database import HistoryError, history_path, open_history
+    from unhang.history.database import open_history
+    from unhang.history.place import history_place
     from unhang.host.inspection_result import InspectionResult
     from unhang.sentences import Text
 
     try:
-        with open_history(history_path(os.environ)) as known:
+        with open_history(history_place(os.environ)) as known:
             found = NeededSettings({one.setting: one.how for one in known.needed(machine.node)})
-    except HistoryError as error:
+    except UnhangError as error:
         yield NeededSettings, InspectionResult(because=Text("{error}", {"error": str(error)}))
     else:
         yield NeededSettings, InspectionResult(found)

@@ -61,6 +61,10 @@ def run(
             help="How the watchers of several nodes connect: a folder all nodes see, or HOST:PORT of one node.",
         ),
     ] = "",
+    history: Annotated[
+        str,
+        typer.Option(metavar="URL", help="PostgreSQL database for the history; default: UNHANG_HISTORY, or SQLite."),
+    ] = "",
     lang: Language = None,
 ) -> None:
     """Run a training command unchanged; if it stalls, show which rank, which line, and why.
@@ -80,6 +84,7 @@ def run(
     import os
     import shutil
 
+    from unhang.history.place import HISTORY, history_place
     from unhang.report.language import resolve_language, translate
     from unhang.view.listening import check_address
     from unhang.watch.job.sibling_tasks import sibling_tasks
@@ -91,6 +96,9 @@ def run(
 
     if metrics and metrics != "otlp":
         check_address(metrics, with_token=not metrics_open)
+    history_place(os.environ, history)
+    if history:
+        os.environ[HISTORY] = history
     spoken = resolve_language(lang)
     nodes = discover_nodes(os.environ, command, nodes_via)
     try:

@@ -20,7 +20,7 @@ RESERVED = frozenset(
     f"UNHANG_{name}"
     for name in (
         *("RUN", "RUN_DIR", "DRY_RUN", "DRY_RUN_STEPS", "DRY_RUN_PEERS", "NCCL_LINES", "STORY"),  # of our own
-        *("TOKEN", "NODE_NAME", "NODES_VIA"),  # the user's, read where they are needed
+        *("TOKEN", "NODE_NAME", "NODES_VIA", "HISTORY"),  # the user's, read where they are needed
     )
 )
 SHARED = frozenset({"lang", "color", "quiet", "verbose", "redact"})

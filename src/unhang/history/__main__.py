@@ -1,37 +1,71 @@
 """``python -m unhang.history add`` keeps the run that standard input tells of; ``… guilty`` lists hosts and cards.
 
-Processes of their own: a home that does not answer holds no watcher up.
+Processes of their own: a home or a server that does not answer holds no watcher up. ``add`` prints what it has come to:
+``beside`` once the run lies beside the history, ``kept`` once it is in it. It may be ended at any moment.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
 from unhang.errors import UnhangError
-from unhang.history.database import history_path, open_history
+from unhang.history.place import HistoryPlace, history_place
 from unhang.history.run import RunEnding, run_from_folder
+from unhang.history.unsent import NEXT_S, UnsentRun, keep_unsent, read_unsent, waiting
 from unhang.wire.documents.earlier_verdicts import suspect_listing
+
+WRITE_LIMIT_S = 1.0
 
 
 def main(words: list[str]) -> int:
     """Do what the first word says."""
-    path = history_path(os.environ)
     try:
+        place = history_place(os.environ)
         if words == ["add"]:
             ending = msgspec.json.decode(sys.stdin.buffer.read(), type=RunEnding)
-            with open_history(path, to_write=True) as history:
-                history.add(run_from_folder(ending))
+            unsent, path = keep_unsent(place, run_from_folder(ending))
+            if path is not None:
+                print("beside", flush=True)
+            _send(place, unsent, path)
             return 0
         if words == ["guilty"]:
-            with open_history(path) as history:
+            from unhang.history.database import open_history
+
+            with open_history(place) as history:
                 sys.stdout.write(suspect_listing(history.guilty()).decode())
             return 0
     except UnhangError as error:
         print(error, file=sys.stderr)
     return 2
+
+
+def _send(place: HistoryPlace, unsent: UnsentRun, path: Path | None) -> None:
+    """This run first, then those that wait, while there is time."""
+    from sqlalchemy.exc import DataError  # slow to load: the run lies safe by now
+
+    from unhang.history.database import open_history
+
+    began = time.monotonic()
+    with open_history(place, to_write=True, limit_s=WRITE_LIMIT_S) as history:
+        history.add(unsent.run, unsent.id)
+        if path is not None:
+            path.unlink(missing_ok=True)
+        print("kept", flush=True)
+        for older in waiting(place):
+            if time.monotonic() - began > NEXT_S:
+                return
+            found = read_unsent(older)
+            if found is None:
+                continue
+            with suppress(DataError, OverflowError):  # numbers that no column takes: it will never go
+                history.add(found.run, found.id)
+            older.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ _Kind = TypeVar("_Kind")
 
 MACHINE_CAUSES = ("gpu-hardware", "network-fault", "p2p-broken", "slow-rank", "rank-frozen", "host-memory")
 """Causes that may stay with a host or a card; the others stay with the program."""
+IMAGE_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "SLURM_CONTAINER")
 GOOD, STALLED, FAILED, SLOW, ENDED = "good", "stalled", "failed", "slow", "ended"
 SETTINGS = "settings.json"
 MAX_SETTINGS = 1 << 20
@@ -81,6 +82,19 @@ class PastRun:
 
 
 @dataclass(frozen=True, slots=True)
+class TookPart:
+    """A host, card or image (``kind``) of a run. ``cause``: for which a verdict named it; None where none did.
+
+    ``host``: in which a card is, as far as is known.
+    """
+
+    kind: str
+    name: str
+    host: str = ""
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnding:
     """What the watcher knows at the end of a run. ``failed``: None where nobody can tell."""
 
@@ -110,9 +124,37 @@ def day_of(time_s: float) -> str:
 
 def workarounds_of(run: PastRun) -> dict[str, str]:
     """What ``run`` was started with that gets around a broken transport (``NAME=value``), with the cause of each."""
-    told = read_run_settings(run.settings.encode(), source=Source(SETTINGS))
-    found = told.environment if isinstance(told, RunSettings) else {}
-    return {f"{name}={value}": cause for name, value in found.items() if (cause := cause_worked_around(name, value))}
+    found = _environment(run).items()
+    return {f"{name}={value}": cause for name, value in found if (cause := cause_worked_around(name, value))}
+
+
+def _environment(run: PastRun) -> Mapping[str, str]:
+    told = read_run_settings(run.settings.encode("utf-8", "replace"), source=Source(SETTINGS))
+    return told.environment if isinstance(told, RunSettings) else {}
+
+
+def took_part(run: PastRun) -> list[TookPart]:
+    """Hosts and image of a run, and cards that were named; a host that only was there is no suspect.
+
+    Of causes that stay with a machine the last verdict's counts, which is the first of the run's.
+    """
+    found = {("host", host): TookPart("host", host, host) for host in reversed(run.hosts)}
+    blamed = [told for told in run.verdicts if told.cause in MACHINE_CAUSES]
+    for told in reversed(blamed):
+        only = told.nodes[0] if len(told.nodes) == 1 else ""
+        found |= {("host", node): TookPart("host", node, node, told.cause) for node in told.nodes}
+        for card in told.cards:
+            found["card", card] = TookPart("card", card, card.partition(" ")[0] if " " in card else only, told.cause)
+    image = _image(run)
+    if image:
+        found["image", image] = TookPart("image", image, "", blamed[0].cause if blamed else None)
+    return list(found.values())
+
+
+def _image(run: PastRun) -> str:
+    """The container's image, as Apptainer and Slurm name it to what runs in it."""
+    environment = _environment(run)
+    return next((environment[name][:500] for name in IMAGE_VARIABLES if environment.get(name)), "")
 
 
 def run_from_folder(ending: RunEnding) -> PastRun:

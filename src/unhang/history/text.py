@@ -12,6 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, NeededSetting, PastRun, RunFinding, day_of
+from unhang.history.suspects import Suspect
 from unhang.knowledge.numbers import utc_time
 from unhang.report.first_lines import known_cause
 from unhang.report.labels import ranks_label
@@ -20,11 +21,12 @@ from unhang.report.layout.durations import duration
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 from unhang.report.text_serialization import text_from_json
-from unhang.sentences import say
-from unhang.wire.documents.earlier_verdicts import EarlierSuspect
+from unhang.sentences import Text, say
 
 SCHEMA = "unhang.history-list/1"
-GUILTY_SHOWN = 8
+SUSPECTS_SHOWN = 8
+MAY_BE_CHANCE, MAX_ODDS = 0.5, 1_000_000
+HEADS = (say("run"), say("started"), say("took"), say("result"), say("steps"), say("command"))
 _OUTCOMES = {
     GOOD: say("ended well"),
     STALLED: say("stalled"),
@@ -35,9 +37,9 @@ _OUTCOMES = {
 
 
 def as_text(
-    runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], needed: Sequence[NeededSetting], lang: str, width: int
+    runs: Sequence[PastRun], suspects: Sequence[Suspect], needed: Sequence[NeededSetting], lang: str, width: int
 ) -> str:
-    """What machines need and hosts and cards named more than once come first, then the runs, newest first."""
+    """What machines need and who was named more than once come first, then the runs, newest first."""
     localizer = Localizer(lang, Redactor())
     lines = []
     if needed:
@@ -47,40 +49,58 @@ def as_text(
     if not runs:
         none = localizer.say(say("No runs yet: unhang run records one line per run here."))
         return "\n".join([*lines, none]) + "\n"
-    again = [guilt for guilt in guilty if guilt.runs > 1][:GUILTY_SHOWN]
+    again = named_again(suspects)
     if again:
         lines.append(localizer.say(say("Named repeatedly")))
-        lines += [f"  {_guilt(guilt, localizer)}" for guilt in again]
+        lines += [f"  {localizer.say(suspect_text(one))}" for one in again]
         lines.append("")
     return "\n".join([*lines, _table(runs, localizer, width)])
 
 
-def _guilt(guilt: EarlierSuspect, localizer: Localizer) -> str:
-    return localizer.say(
-        say(
-            "{name}: {runs} runs, last on {day}: {cause}",
-            name=guilt.name,
-            runs=guilt.runs,
-            day=day_of(guilt.last_s),
-            cause=guilt.cause,
-        )
-    )
+def named_again(suspects: Iterable[Suspect]) -> list[Suspect]:
+    """Those of more than one run, what chance explains least first."""
+    again = [one for one in suspects if one.runs > 1]
+    return sorted(again, key=lambda one: 1.0 if one.chance is None else one.chance)[:SUSPECTS_SHOWN]
+
+
+def suspect_text(one: Suspect) -> Text:
+    """``3 of 12 runs named gpu-b04, last on …: gpu-hardware; by chance 1 in 4,000``."""
+    told: dict[str, Any] = {"name": one.name, "runs": one.runs, "day": day_of(one.last_s), "cause": one.cause}
+    if not one.of:
+        return say("{runs} runs named {name}, last on {day}: {cause}", **told)
+    told["of"] = one.of
+    if one.chance is None:
+        return say("{runs} of {of} runs named {name}, last on {day}: {cause}", **told)
+    if one.chance >= MAY_BE_CHANCE:
+        return say("{runs} of {of} runs named {name}, last on {day}: {cause}; this may be chance", **told)
+    odds = _odds(one.chance)
+    return say("{runs} of {of} runs named {name}, last on {day}: {cause}; by chance 1 in {odds}", odds=odds, **told)
+
+
+def _odds(chance: float) -> str:
+    """One in how many, in two digits: ``4,000``."""
+    if chance < 1 / MAX_ODDS:
+        return f"{MAX_ODDS:,}+"
+    times = 1 / chance
+    return f"{round(times, 2 - len(str(int(times)))):,.0f}"
 
 
 def _table(runs: Iterable[PastRun], localizer: Localizer, width: int) -> str:
     table = Table(box=None, pad_edge=False, show_edge=False)
-    heads = (say("run"), say("started"), say("took"), say("result"), say("steps"), say("command"))
-    for head, right in zip(heads, (True, False, True, False, True, False), strict=True):
+    for head, right in zip(HEADS, (True, False, True, False, True, False), strict=True):
         table.add_column(localizer.say(head), justify="right" if right else "left", overflow="fold")
     for run in runs:
-        took = localizer.say(duration(run.ended_s - run.started_s))
-        table.add_row(
-            *(str(run.number), _when(run.started_s), took, outcome(run, localizer)),
-            *(str(run.steps or "–"), localizer.line(run.command, 60)),
-        )
+        table.add_row(*run_cells(run, localizer))
     out = io.StringIO()
     Console(file=out, width=width, highlight=False, markup=False, emoji=False).print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def run_cells(run: PastRun, localizer: Localizer) -> tuple[str, ...]:
+    """A run under :data:`HEADS`."""
+    took = localizer.say(duration(run.ended_s - run.started_s))
+    told = (str(run.number), _when(run.started_s), took, outcome(run, localizer))
+    return (*told, str(run.steps or "–"), localizer.line(run.command, 60))
 
 
 def outcome(run: PastRun, localizer: Localizer) -> str:
@@ -121,13 +141,11 @@ def run_as_text(run: PastRun, good: PastRun | None, lang: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(
-    runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], needed: Sequence[NeededSetting], lang: str
-) -> str:
+def as_json(runs: Sequence[PastRun], suspects: Sequence[Suspect], needed: Sequence[NeededSetting], lang: str) -> str:
     """The same as one object, its sentences in ``lang``."""
     localizer = Localizer(lang, Redactor())
     rows = [_row(run, localizer) for run in runs]
-    named, machine = [_named(guilt) for guilt in guilty], [asdict(one) for one in needed]
+    named, machine = [asdict(one) for one in suspects], [asdict(one) for one in needed]
     found = {"schema": SCHEMA, "runs": rows, "named": named, "needed": machine}
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
@@ -150,10 +168,6 @@ def _row(run: PastRun, localizer: Localizer) -> dict[str, Any]:
 def _verdict(told: RunFinding, localizer: Localizer) -> dict[str, Any]:
     kept = {name: getattr(told, name) for name in RunFinding.__slots__ if name != "parts"}
     return kept | {"sentence": _sentence(told, localizer)}
-
-
-def _named(guilt: EarlierSuspect) -> dict[str, Any]:
-    return {name: getattr(guilt, name) for name in guilt.__struct_fields__}
 
 
 def _when(time_s: float) -> str:

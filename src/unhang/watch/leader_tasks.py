@@ -56,6 +56,17 @@ class LeaderTasks:
         return self.cluster is not None and self.cluster.role is Role.FOLLOWS
 
     @property
+    def leader_keeps_history(self) -> bool:
+        """Another node's watcher records the run: it knows every host, and has the verdict."""
+        return self.follows or (self.cluster is not None and self.cluster.leader_left)
+
+    @property
+    def other_hosts(self) -> list[str]:
+        """The other nodes, where we lead."""
+        met = self._leading.roster.met() if self._leading is not None else []
+        return [node.hello.name for node in met if node.hello is not None]
+
+    @property
     def _leading(self) -> ClusterView | None:
         return self.cluster if self.cluster is not None and self.cluster.role is Role.LEADS else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import resource
 import signal
@@ -120,6 +121,8 @@ class SideQuestion:
     def __init__(self, words: Sequence[str], *, told: bytes = b"", limit_s: float = float("inf")) -> None:
         """``told`` is on its standard input; nobody waits for it, and after ``limit_s`` it is ended."""
         self._answer: bytes | None = None
+        self.printed = b""
+        """All of it, also of one that was ended."""
         self._deadline = time.monotonic() + limit_s
         self.process: subprocess.Popen[bytes] | None = None
         with suppress(OSError):
@@ -135,9 +138,11 @@ class SideQuestion:
         process = self.process
         if process is None or not (wait_s > 0 or process.poll() is not None or time.monotonic() > self._deadline):
             return self._answer
-        with suppress(subprocess.TimeoutExpired):
-            printed, _ = process.communicate(timeout=max(wait_s, TAKE_S))
-            self._answer = printed if process.returncode == 0 else None
+        try:
+            self.printed, _ = process.communicate(timeout=max(wait_s, TAKE_S))
+            self._answer = self.printed if process.returncode == 0 else None
+        except subprocess.TimeoutExpired as late:
+            self.printed = late.output or b""
         self.end()
         return self._answer
 
@@ -153,10 +158,21 @@ def ask_history() -> SideQuestion:
     return SideQuestion(["unhang.history", "guilty"], limit_s=HISTORY_READ_S)
 
 
-def add_to_history(ending: RunEnding, limit_s: float = HISTORY_KEEP_S) -> bool:
-    """Add a run to the history; False where that did not work within ``limit_s``."""
+class Recorded(enum.Enum):
+    """What became of a run that was to be added to the history."""
+
+    KEPT = "kept"
+    BESIDE = "beside"
+    """It lies beside the history, and follows with the next run."""
+    LOST = "lost"
+
+
+def add_to_history(ending: RunEnding, limit_s: float = HISTORY_KEEP_S) -> Recorded:
+    """Add a run to the history, within ``limit_s``."""
     question = SideQuestion(["unhang.history", "add"], told=msgspec.json.encode(ending))
-    return question.answer(limit_s) is not None
+    question.answer(limit_s)
+    said = question.printed.decode("ascii", "replace").split()
+    return next((each for each in Recorded if each.value in said), Recorded.LOST)
 
 
 def end(process: subprocess.Popen[bytes], *, ask_s: float = 0.0) -> None:

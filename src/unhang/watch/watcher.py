@@ -111,8 +111,9 @@ def close(state: JobState) -> None:
     if state.tasks.ended_well():
         keep_healthy_evidence(state)
     state.history.end()
-    if state.members.by_rank:  # a command without ranks is no run worth keeping
-        add_to_history(run_ending(state, failed=failed))
+    if state.members.by_rank and not state.nodes.leader_keeps_history:  # one without ranks is no run worth keeping
+        recorded = add_to_history(run_ending(state, failed=failed))
+        state.folder.say(announcements.not_recorded_line(recorded))
     state.live.write_last(live_state(state, None, ended=True))
     if state.metrics is not None:
         state.metrics.end()
@@ -238,7 +239,7 @@ def run_ending(state: JobState, *, failed: bool) -> RunEnding:
         folder=str(state.folder.path),
         failed=failed,
         ended_s=time.time(),
-        hosts=tuple(sorted(set(hosts_of(state.members.by_rank).values()))),
+        hosts=tuple(sorted({*hosts_of(state.members.by_rank).values(), *state.nodes.other_hosts})),
         world_size=state.members.world_size,
         steps=state.totals.steps,
         step_s=state.totals.median_step_s,

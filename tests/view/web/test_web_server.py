@@ -27,7 +27,16 @@ from unhang.view.web import server as web_server
 from unhang.wire.record import RecordWriter, find_record, record_path
 from unhang.wire.record_views import RankIdentity, RecordView
 
-PATHS = ("/", "/state.json", "/live.json", "/timeline.json", "/machine.json", "/rank.json?rank=0", "/report")
+PATHS = (
+    "/",
+    "/state.json",
+    "/live.json",
+    "/timeline.json",
+    "/machine.json",
+    "/rank.json?rank=0",
+    "/report",
+    "/history",
+)
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/nothing"])

@@ -18,6 +18,9 @@ from tests.watch.signal_programs import RUN
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
+from unhang.history.database import open_history
+from unhang.history.place import history_place
+from unhang.history.unsent import read_unsent, waiting
 
 pytestmark = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(240)]
 JOB = """
@@ -41,7 +44,7 @@ def test_two_nodes_give_one_verdict(tmp_path: Path) -> None:
     for number in (0, 1):
         words = [*RUN, "--dir", str(run), "--", *launcher, "--node-rank", str(number), str(tmp_path / "train.py")]
         with (tmp_path / f"printed-{number}").open("wb") as printed:
-            environment = {**os.environ, "UNHANG_NODE_NAME": f"h{number}"}
+            environment = {**os.environ, "UNHANG_NODE_NAME": f"h{number}", "XDG_STATE_HOME": str(tmp_path)}
             fronts.append(subprocess.Popen(words, stdout=printed, stderr=printed, env=environment))
     try:
         wait_for(run / "h1" / "verdict.json", tmp_path)
@@ -64,6 +67,10 @@ def test_two_nodes_give_one_verdict(tmp_path: Path) -> None:
     assert "HANG" not in told[1]
     assert "verdict of node h0: rank-frozen" in told[1]
     assert verdict["noticed_after_s"] > 0
+    place = history_place({"XDG_STATE_HOME": str(tmp_path)})
+    with open_history(place) as history:
+        kept = [*history.runs(), *(unsent.run for unsent in map(read_unsent, waiting(place)) if unsent is not None)]
+    assert [one.hosts for one in kept] == [("h0", "h1")], "the first node's watcher records the run, and it alone"
     for folder in (run, run / "h0"):
         again = diagnose(build_facts(read_evidence([str(folder)])))
         assert (again.findings[0].cause.value, again.findings[0].ranks) == ("rank-frozen", (1,))

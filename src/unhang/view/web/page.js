@@ -29,6 +29,7 @@ function showState(told) {
   setText("facts", told.facts.join("   ·   "));
   $("report").hidden = !told.report;
   $("report").href = `report?token=${encodeURIComponent(token)}`;
+  $("history").href = `history?token=${encodeURIComponent(token)}`;
   showGroups(told);
   showSplit(told);
   setText("pace", told.pace ? told.pace[0] : "");

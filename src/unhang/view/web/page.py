@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -23,6 +24,7 @@ PAGE_TEXTS: Mapping[str, Text] = {
     "theme": say("Dark or light"),
     "begin": say("Reading the run"),
     "report": say("Read the report"),
+    "history": say("Earlier runs"),
     "script": say("This page needs JavaScript; unhang view shows the same in the terminal."),
     "ranks_title": say("Ranks"),
     "grid_help": say("One mark per rank, grouped by node. Arrow keys move, Enter or a click shows the rank."),
@@ -105,7 +107,7 @@ def report_policy() -> str:
 
 def page(localizer: Localizer) -> str:
     """The HTML document of the run's page, with style, script and texts inside."""
-    style, script = _assets()
+    _, script = _assets()
     data = {
         "words": {key: localizer.say(text) for key, text in SCRIPT_TEXTS.items()},
         "states": [
@@ -114,17 +116,28 @@ def page(localizer: Localizer) -> str:
         "phases": [localizer.word(phase) for phase in PHASES],
         "other": PHASES.index("other"),
     }
-    environment = Environment(
-        loader=FileSystemLoader(ASSETS), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return environment.get_template("page.html.j2").render(
-        lang=localizer.lang,
-        version=__version__,
-        style=Markup(style),  # noqa: S704  # our own file
+    return render(
+        "page.html.j2",
+        localizer,
         script=Markup(script),  # noqa: S704  # our own files
         data=Markup(data_block(data)),  # noqa: S704  # cannot close its element, see data_block
         words={key: localizer.say(text) for key, text in PAGE_TEXTS.items()},
     )
+
+
+def style_policy() -> str:
+    """That of a page with our style and no script."""
+    style, _ = _assets()
+    return f"default-src 'none'; style-src '{policy_hash(style)}'; base-uri 'none'; frame-ancestors 'none'"
+
+
+def render(template: str, localizer: Localizer, **values: Any) -> str:
+    """A template of this folder with our style."""
+    environment = Environment(
+        loader=FileSystemLoader(ASSETS), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    style = Markup(_assets()[0])  # noqa: S704  # our own file
+    return environment.get_template(template).render(lang=localizer.lang, version=__version__, style=style, **values)
 
 
 def page_policy() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,11 +23,11 @@ from unhang.view.machine_series import Lane, MachineSeries
 from unhang.view.reading import RunReading, SharedReading
 from unhang.view.regular_files import read_limited
 from unhang.view.series_reading import RankRows
-from unhang.view.web.page import page, page_policy, report_policy
+from unhang.view.web.page import page, page_policy, report_policy, style_policy
 from unhang.view.web.rank_details import rank_details
 from unhang.view.web.shared_state import page_state, secret_cleaner, share_reading
 
-CACHE_S = 0.4
+CACHE_S, HISTORY_CACHE_S = 0.4, 10.0
 ROWS_AT_ONCE = 50_000
 MAX_REPORT = 64 << 20
 MIN_GZIP_BYTES = 1_000
@@ -66,13 +67,14 @@ class RunResponses:
         self._folder, self._localizer, self._read = folder, localizer, read
         self._rows, self._machine = RankRows(folder), MachineSeries(folder)
         self._clean = secret_cleaner(localizer)
-        self._kept = {"/state.json": _CachedResponse(), "/live.json": _CachedResponse()}
+        self._kept = {path: _CachedResponse() for path in ("/state.json", "/live.json", "/history")}
         self._series = threading.Lock()
         self._page = Response(page(localizer).encode(), HTML, policy=page_policy())
         self._by_path: Mapping[str, Callable[[Mapping[str, str]], Response]] = {
             "/": lambda _: self._page,
-            "/state.json": lambda _: self._once("/state.json", self._state),
-            "/live.json": lambda _: self._once("/live.json", self._live),
+            "/state.json": lambda _: self._once("/state.json", lambda: _json(self._state())),
+            "/live.json": lambda _: self._once("/live.json", lambda: _json(self._live())),
+            "/history": lambda _: self._once("/history", self._history, HISTORY_CACHE_S),
             "/timeline.json": self._timeline,
             "/machine.json": self._machines,
             "/rank.json": self._rank,
@@ -84,13 +86,13 @@ class RunResponses:
         found = self._by_path.get(path)
         return found(asked) if found is not None else refusal(404, "not found")
 
-    def _once(self, path: str, make: Callable[[], Any]) -> Response:
-        """However many ask: it is made again when it is older than :data:`CACHE_S`."""
+    def _once(self, path: str, make: Callable[[], Response], keep_s: float = CACHE_S) -> Response:
+        """However many ask: it is made again when it is older than ``keep_s``."""
         kept = self._kept[path]
         with kept.lock:
             if kept.answer is None or time.monotonic() > kept.until_s:
-                kept.answer = _json(make())
-                kept.until_s = time.monotonic() + CACHE_S
+                kept.answer = make()
+                kept.until_s = time.monotonic() + keep_s
             return kept.answer
 
     def _state(self) -> dict[str, Any]:
@@ -138,6 +140,12 @@ class RunResponses:
 
     def _rank(self, asked: Mapping[str, str]) -> Response:
         return _json(rank_details(self._read(self._folder), _number(asked, "rank"), self._localizer))
+
+    def _history(self) -> Response:
+        """Earlier runs; the server or file of the history has limits of its own."""
+        from unhang.view.web.history_page import history_page  # SQLAlchemy: for who asks
+
+        return Response(history_page(self._localizer, os.environ).encode(), HTML, policy=style_policy())
 
     def _report(self) -> Response:
         """Somebody's file: its policy lets only our own script run, and that apart from this page."""

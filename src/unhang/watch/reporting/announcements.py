@@ -17,6 +17,7 @@ from unhang.sentences import Text, say
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.job.wait_detection import PlannedWait, WaitSnapshot
 from unhang.watch.pace.pace_record import RunTotals
+from unhang.watch.side_process import Recorded
 from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.wire.record import read_foreign_pids
@@ -187,6 +188,15 @@ def internal_error_lines(told: Mapping[int, Sequence[str]], members: JobRanks) -
         who = say("rank {rank}", rank=ranks[pid]) if pid in ranks else say("process {pid}", pid=pid)
         what = lines[0].partition(" ")[2] if lines else ""
         yield line(say("limited data for {who}: {what}", who=who, what=what))
+
+
+def not_recorded_line(recorded: Recorded) -> str:
+    """Nothing where the history has the run."""
+    if recorded is Recorded.KEPT:
+        return ""
+    if recorded is Recorded.BESIDE:
+        return line(say("the history did not take this run in time; it was saved and follows with the next run"))
+    return line(say("this run is not in the history: it could be written neither there nor into your state folder"))
 
 
 def summary_lines(totals: RunTotals, members: JobRanks, folder: Path) -> str:

@@ -1,0 +1,1 @@
+"""How the tables of the history grew: Alembic's environment, and a migration a version."""

@@ -1,0 +1,174 @@
+"""A connection to the history, its tables up to date. Every wait for the other side has a limit."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from unhang.errors import MissingExtra, UnhangError
+from unhang.history import versions
+from unhang.history.place import HistoryPlace
+from unhang.history.tables import TABLES
+
+LIMIT_S = 10.0
+BUSY_S = 2.0
+"""So long another process may hold what we want to write."""
+CONNECT_S = 2
+"""libpq takes no less."""
+
+
+class HistoryError(UnhangError):
+    """The history cannot be read or written."""
+
+
+@contextmanager
+def open_connection(place: HistoryPlace, *, to_write: bool, limit_s: float = LIMIT_S) -> Iterator[Connection]:
+    """The database at ``place``. Where there is none it is made ``to_write``, and empty otherwise.
+
+    Args:
+        limit_s: for one statement of PostgreSQL.
+
+    Raises:
+        HistoryError: it is damaged, newer than this unhang, away, locked for too long, or not ours to read or write.
+        MissingExtra: PostgreSQL is asked for, and its driver is not installed.
+    """
+    try:
+        engine = _postgresql(place, to_write, limit_s) if place.url else _sqlite(place.file, to_write=to_write)
+        with engine.connect() as connection:
+            _bring_up_to_date(connection, place, to_write=to_write)
+            yield connection
+    except (SQLAlchemyError, sqlite3.Error, OSError, ValueError, msgspec.MsgspecError) as error:
+        raise HistoryError(
+            f"the history at {shown(place)} cannot be {'written' if to_write else 'read'}: {_reason(error, place)}",
+            next_step="see whether the server answers, or unset UNHANG_HISTORY to use SQLite"
+            if place.url
+            else "move the file away to start a new one",
+        ) from error
+
+
+def shown(place: HistoryPlace) -> str:
+    """Without the password, and without options, of which one may be a password too."""
+    if not place.url:
+        return str(place.file)
+    with suppress(SQLAlchemyError):
+        return make_url(place.url).set(query={}, drivername="postgresql").render_as_string(hide_password=True)
+    return "an address that cannot be read"
+
+
+def _reason(error: Exception, place: HistoryPlace) -> str:
+    said = str(error.orig if isinstance(error, DBAPIError) and error.orig is not None else error).strip()
+    first = said.splitlines()[0] if said else type(error).__name__
+    with suppress(SQLAlchemyError):
+        secret = str(make_url(place.url).password or "") if place.url else ""
+        return first.replace(secret, "***") if secret else first
+    return type(error).__name__
+
+
+def _postgresql(place: HistoryPlace, to_write: bool, limit_s: float) -> Engine:
+    """One connection, used by one process for a moment."""
+    try:
+        engine = create_engine(
+            place.url,
+            poolclass=NullPool,
+            hide_parameters=True,
+            use_native_hstore=False,
+            connect_args={"connect_timeout": CONNECT_S, "application_name": "unhang"},
+        )
+    except ImportError as error:
+        needed = "a history in PostgreSQL needs psycopg"
+        raise MissingExtra(needed, next_step="pip install 'psycopg[binary]'") from error
+    limits = {
+        "statement_timeout": f"{limit_s * 1000:.0f}",
+        "lock_timeout": f"{min(limit_s, BUSY_S) * 1000:.0f}",
+        "idle_in_transaction_session_timeout": f"{LIMIT_S * 1000:.0f}",  # of a machine that is gone
+        "transaction_read_only": "off" if to_write else "on",
+    }
+    asked = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in limits.items())
+    # of the transaction, not of the connection: a pooler in between hands connections on
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(f"SELECT {asked}"))
+    return engine
+
+
+def _sqlite(file: Path, *, to_write: bool) -> Engine:
+    there = file.exists() and (to_write or file.stat().st_size > 0)  # a killed writer leaves an empty file
+
+    def connect() -> sqlite3.Connection:
+        if not there and not to_write:
+            return sqlite3.connect(":memory:", isolation_level=None)
+        if not there:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        where = f"{file.absolute().as_uri()}?mode={'rw' if to_write else 'ro'}"
+        connection = sqlite3.connect(where, uri=True, timeout=BUSY_S, isolation_level=None)
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            return connection if to_write else versions.readable(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+    begin = "BEGIN IMMEDIATE" if to_write else "BEGIN"
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    return engine
+
+
+def _bring_up_to_date(connection: Connection, place: HistoryPlace, *, to_write: bool) -> None:
+    """Tables of an older version grow when they are written to; reading leaves them as they are."""
+    found = versions.version_of(connection)
+    if found > versions.HEAD:
+        raise HistoryError(
+            f"the history at {shown(place)} was written by a newer unhang (its tables are of version "
+            f"{found.lstrip('0')}, this one knows version {versions.HEAD.lstrip('0')})",
+            next_step="update unhang, or move the file away to start a new one",
+        )
+    if found == versions.HEAD:
+        return
+    if place.url and not to_write:
+        raise HistoryError(
+            f"the history at {shown(place)} has no tables of this version yet",
+            next_step="the first run that is recorded makes them, with a role that may create tables",
+        )
+    if to_write:
+        _migrate(connection, place)
+    elif not found:
+        TABLES.create_all(connection)
+    else:
+        versions.migrate(connection)  # the copy in memory
+
+
+def _migrate(connection: Connection, place: HistoryPlace) -> None:
+    """In one transaction: of two that come at once one does it."""
+    if place.url:
+        versions.wait_for_turn(connection)
+    found = versions.version_of(connection)  # another may have been faster
+    if found and found < versions.HEAD and not place.url:
+        _keep_copy(place.file)
+    if found < versions.HEAD:
+        versions.migrate(connection)
+    connection.commit()
+
+
+def copies(file: Path) -> list[Path]:
+    """Copies of the SQLite file from before a migration."""
+    return sorted(file.parent.glob(f"{file.name}.before-*"))
+
+
+def _keep_copy(file: Path) -> None:
+    """As it is now, beside it, private too."""
+    copy = file.with_name(f"{file.name}.before-{int(versions.HEAD)}")
+    part = copy.with_name(f"{copy.name}.part")
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))
+    with (
+        closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)) as source,
+        closing(sqlite3.connect(part)) as target,
+    ):
+        source.backup(target)
+    part.replace(copy)

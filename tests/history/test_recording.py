@@ -1,0 +1,76 @@
+"""A real run: recorded at its end, or beside the history where the server is away, and no later than without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.watch.signal_programs import RUN
+from unhang.history.database import open_history
+from unhang.history.place import HistoryPlace, history_place
+from unhang.history.unsent import waiting
+
+pytestmark = [pytest.mark.job, pytest.mark.timeout(200)]
+JOB = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="file://{store}", rank=0, world_size=1)
+for _ in range(20): dist.all_reduce(torch.ones(3))
+dist.destroy_process_group()
+"""
+AWAY = "postgresql://me:hunter2-hunter2@/db?host=/nowhere"
+
+
+def run(place: HistoryPlace, tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    code = JOB.format(store=tmp_path / "store")
+    environment = {**os.environ, "UNHANG_HISTORY": place.url, "XDG_STATE_HOME": str(place.folder.parent)}
+    words = [*RUN, "--dir", str(tmp_path / f"run-{time.time_ns()}"), *options, "--", sys.executable, "-c", code]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=150, check=False)
+    (tmp_path / "store").unlink(missing_ok=True)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_run_is_in_the_history_or_waits_beside_it(place: HistoryPlace, tmp_path: Path) -> None:
+    said = run(place, tmp_path).stderr
+
+    waits = waiting(place)
+    with open_history(place) as history:
+        runs = history.runs()
+    assert len(runs) + len(waits) == 1
+    assert ("follows with the next run" in said) == bool(waits)  # on a busy machine it may be late
+    assert [(one.outcome, one.world_size, len(one.hosts)) for one in runs] in ([("good", 1, 1)], [])
+
+
+def test_a_server_that_is_away_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
+    place = history_place({"XDG_STATE_HOME": str(tmp_path)})
+    said = run(place, tmp_path, "--history", AWAY).stderr
+
+    assert "the history did not take this run in time; it was saved and follows with the next run" in said
+    [kept] = waiting(history_place({"XDG_STATE_HOME": str(tmp_path)}, AWAY))
+    everything = said + "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
+    assert kept.stat().st_size > 100
+    assert "hunter2" not in everything
+
+
+def test_an_address_that_is_none_is_said_before_the_job_starts(tmp_path: Path) -> None:
+    words = [
+        *RUN,
+        "--dir",
+        str(tmp_path / "run"),
+        "--history",
+        "mysql://u:hunter2@h/d",
+        "--",
+        "touch",
+        str(tmp_path / "x"),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 2
+    assert "the history is no address of a PostgreSQL database" in done.stderr
+    assert "hunter2" not in done.stderr
+    assert not (tmp_path / "x").exists()
