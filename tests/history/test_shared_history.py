@@ -234,7 +234,7 @@ def test_what_is_no_address_is_not_repeated(url: str) -> None:
 def test_the_place_is_shown_without_its_password_and_options() -> None:
     place = history_place({}, "postgres://me:hunter2@db:5433/unhang?password=hunter2&sslmode=require")
 
-    assert shown(place) == "postgresql://me:***@db:5433/unhang"
+    assert shown(place) == "postgresql://me@db:5433/unhang"
     assert "hunter2" not in repr(place)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ import msgspec
 from unhang.errors import UnhangError
 from unhang.history.place import HistoryPlace, history_place
 from unhang.history.run import RunEnding, run_from_folder
-from unhang.history.unsent import NEXT_S, UnsentRun, keep_unsent, read_unsent, waiting
+from unhang.history.unsent import OLDER_S, UnsentRun, keep_unsent, read_unsent, waiting
 from unhang.wire.documents.earlier_verdicts import suspect_listing
 
 WRITE_LIMIT_S = 1.0
@@ -28,6 +29,7 @@ def main(words: list[str]) -> int:
     try:
         place = history_place(os.environ)
         if words == ["add"]:
+            threading.Thread(target=_load, args=(place,), daemon=True).start()
             ending = msgspec.json.decode(sys.stdin.buffer.read(), type=RunEnding)
             unsent, path = keep_unsent(place, run_from_folder(ending))
             if path is not None:
@@ -45,27 +47,36 @@ def main(words: list[str]) -> int:
     return 2
 
 
+def _load(place: HistoryPlace) -> None:
+    """What sending needs, while whoever started us has nothing to tell yet."""
+    with suppress(ImportError):  # said when it is used
+        import unhang.history.database  # noqa: F401
+
+        if place.url:
+            import psycopg  # noqa: F401
+
+
 def _send(place: HistoryPlace, unsent: UnsentRun, path: Path | None) -> None:
     """This run first, then those that wait, while there is time."""
-    from sqlalchemy.exc import DataError  # slow to load: the run lies safe by now
+    from sqlalchemy.exc import DataError
 
     from unhang.history.database import open_history
 
-    began = time.monotonic()
     with open_history(place, to_write=True, limit_s=WRITE_LIMIT_S) as history:
         history.add(unsent.run, unsent.id)
         if path is not None:
             path.unlink(missing_ok=True)
         print("kept", flush=True)
+        deadline = time.monotonic() + OLDER_S
         for older in waiting(place):
-            if time.monotonic() - began > NEXT_S:
-                return
             found = read_unsent(older)
             if found is None:
                 continue
             with suppress(DataError, OverflowError):  # numbers that no column takes: it will never go
                 history.add(found.run, found.id)
             older.unlink(missing_ok=True)
+            if time.monotonic() > deadline:
+                return
 
 
 if __name__ == "__main__":

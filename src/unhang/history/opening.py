@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from unhang.errors import MissingExtra, UnhangError
@@ -19,9 +19,13 @@ from unhang.history.tables import TABLES
 
 LIMIT_S = 10.0
 BUSY_S = 2.0
-"""So long another process may hold what we want to write."""
+"""So long another process may hold SQLite's file."""
 CONNECT_S = 2
 """libpq takes no less."""
+
+
+_BEGIN = "begin"
+"""How SQLite's transactions begin."""
 
 
 class HistoryError(UnhangError):
@@ -33,7 +37,7 @@ def open_connection(place: HistoryPlace, *, to_write: bool, limit_s: float = LIM
     """The database at ``place``. Where there is none it is made ``to_write``, and empty otherwise.
 
     Args:
-        limit_s: for one statement of PostgreSQL.
+        limit_s: for one statement of PostgreSQL, and for a lock there.
 
     Raises:
         HistoryError: it is damaged, newer than this unhang, away, locked for too long, or not ours to read or write.
@@ -58,7 +62,8 @@ def shown(place: HistoryPlace) -> str:
     if not place.url:
         return str(place.file)
     with suppress(SQLAlchemyError):
-        return make_url(place.url).set(query={}, drivername="postgresql").render_as_string(hide_password=True)
+        url = make_url(place.url)
+        return URL.create("postgresql", url.username, None, url.host, url.port, url.database).render_as_string()
     return "an address that cannot be read"
 
 
@@ -67,7 +72,7 @@ def _reason(error: Exception, place: HistoryPlace) -> str:
     first = said.splitlines()[0] if said else type(error).__name__
     with suppress(SQLAlchemyError):
         secret = str(make_url(place.url).password or "") if place.url else ""
-        return first.replace(secret, "***") if secret else first
+        return first.replace(secret, "***") if len(secret) > 3 else first  # a shorter one is in any word
     return type(error).__name__
 
 
@@ -86,7 +91,7 @@ def _postgresql(place: HistoryPlace, to_write: bool, limit_s: float) -> Engine:
         raise MissingExtra(needed, next_step="pip install 'psycopg[binary]'") from error
     limits = {
         "statement_timeout": f"{limit_s * 1000:.0f}",
-        "lock_timeout": f"{min(limit_s, BUSY_S) * 1000:.0f}",
+        "lock_timeout": f"{limit_s * 1000:.0f}",
         "idle_in_transaction_session_timeout": f"{LIMIT_S * 1000:.0f}",  # of a machine that is gone
         "transaction_read_only": "off" if to_write else "on",
     }
@@ -115,8 +120,7 @@ def _sqlite(file: Path, *, to_write: bool) -> Engine:
             raise
 
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
-    begin = "BEGIN IMMEDIATE" if to_write else "BEGIN"
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(connection.info.get(_BEGIN, "BEGIN")))
     return engine
 
 
@@ -129,6 +133,9 @@ def _bring_up_to_date(connection: Connection, place: HistoryPlace, *, to_write: 
             f"{found.lstrip('0')}, this one knows version {versions.HEAD.lstrip('0')})",
             next_step="update unhang, or move the file away to start a new one",
         )
+    if to_write and not place.url:  # looking has held nobody up; from now on the lock is taken at once
+        connection.rollback()
+        connection.info[_BEGIN] = "BEGIN IMMEDIATE"
     if found == versions.HEAD:
         return
     if place.url and not to_write:

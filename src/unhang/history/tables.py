@@ -16,13 +16,14 @@ from sqlalchemy import (
     Text,
     text,
 )
+from sqlalchemy.types import TypeEngine
 
 HEAD = "0004"
 """The last migration in ``migrations/versions``; later ones have higher numbers."""
 VERSION_TABLE = "unhang_version"
 TABLES = MetaData()
-NUMBER = BigInteger().with_variant(Integer(), "sqlite")
-SECONDS = Double().with_variant(REAL(), "sqlite")
+NUMBER: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
+SECONDS: TypeEngine[float] = Double().with_variant(REAL(), "sqlite")
 NAMED = text("cause IS NOT NULL")
 
 

@@ -15,8 +15,8 @@ from unhang.history.run import PastRun
 MAX_FILES = 200
 MAX_BYTES = 32 << 20
 """Of all of them together."""
-NEXT_S = 0.7
-"""After so long nothing older is sent: the end of a job waits for us."""
+OLDER_S = 0.3
+"""After so long no further older one is sent: the end of a job waits for us."""
 
 
 class UnsentRun(msgspec.Struct, frozen=True):

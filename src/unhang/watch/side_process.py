@@ -118,8 +118,9 @@ class KeptProcess:
 class SideQuestion:
     """One that prints an answer and ends; where it fails, cannot be started or takes too long there is none."""
 
-    def __init__(self, words: Sequence[str], *, told: bytes = b"", limit_s: float = float("inf")) -> None:
-        """``told`` is on its standard input; nobody waits for it, and after ``limit_s`` it is ended."""
+    def __init__(self, words: Sequence[str], *, told: bytes | None = b"", limit_s: float = float("inf")) -> None:
+        """``told`` is on its standard input (None: it is told later); nobody waits for it, and after ``limit_s`` it is
+        ended."""
         self._answer: bytes | None = None
         self.printed = b""
         """All of it, also of one that was ended."""
@@ -128,18 +129,22 @@ class SideQuestion:
         with suppress(OSError):
             self.process = start(words, subprocess.PIPE, subprocess.PIPE, subprocess.DEVNULL)
             assert self.process.stdin is not None
-            self.process.stdin.write(told)
-            self.process.stdin.close()
-        if self.process is not None:
+            if told is not None:
+                self.process.stdin.write(told)
+                self.process.stdin.close()
+        if self.process is not None and told is not None:
             self.process.stdin = None  # communicate() would write to it
 
-    def answer(self, wait_s: float = 0.0) -> bytes | None:
-        """What it printed, once it has ended well. ``wait_s``: so long it is waited for, and ended then."""
+    def answer(self, wait_s: float = 0.0, told: bytes | None = None) -> bytes | None:
+        """What it printed, once it has ended well. ``wait_s``: so long it is waited for, and ended then.
+
+        ``told``: to one that was told nothing when it began.
+        """
         process = self.process
         if process is None or not (wait_s > 0 or process.poll() is not None or time.monotonic() > self._deadline):
             return self._answer
         try:
-            self.printed, _ = process.communicate(timeout=max(wait_s, TAKE_S))
+            self.printed, _ = process.communicate(told, timeout=max(wait_s, TAKE_S))
             self._answer = self.printed if process.returncode == 0 else None
         except subprocess.TimeoutExpired as late:
             self.printed = late.output or b""
@@ -167,10 +172,15 @@ class Recorded(enum.Enum):
     LOST = "lost"
 
 
-def add_to_history(ending: RunEnding, limit_s: float = HISTORY_KEEP_S) -> Recorded:
+def start_recording() -> SideQuestion:
+    """The process that :func:`add_to_history` tells of a run; until then it loads what it needs."""
+    return SideQuestion(["unhang.history", "add"], told=None)
+
+
+def add_to_history(ending: RunEnding, limit_s: float = HISTORY_KEEP_S, begun: SideQuestion | None = None) -> Recorded:
     """Add a run to the history, within ``limit_s``."""
-    question = SideQuestion(["unhang.history", "add"], told=msgspec.json.encode(ending))
-    question.answer(limit_s)
+    question = begun or start_recording()
+    question.answer(limit_s, told=msgspec.json.encode(ending))
     said = question.printed.decode("ascii", "replace").split()
     return next((each for each in Recorded if each.value in said), Recorded.LOST)
 

@@ -34,7 +34,7 @@ from unhang.watch.reporting import announcements
 from unhang.watch.reporting.live_snapshot import LiveFile, hosts_of
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import kept_evidence
-from unhang.watch.side_process import MachineSampling, add_to_history, serve_metrics
+from unhang.watch.side_process import MachineSampling, add_to_history, serve_metrics, start_recording
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.tick import ask_dumps_after_death, judge_waits, send_to_leader, serve_leader, take_result, tick
 from unhang.watch.verdict.evidence_request import EvidenceRequest
@@ -101,6 +101,7 @@ def watch(state: JobState) -> None:
 def close(state: JobState) -> None:
     """Everything that is left to do, once, after the command ended."""
     stop_activities(state)
+    recording = start_recording() if state.members.by_rank and not state.nodes.leader_keeps_history else None
     failed = has_failed(state)
     judge_the_end(state, failed=failed)
     kept_evidence.restore_judged_if_live(state.folder.path)
@@ -111,8 +112,8 @@ def close(state: JobState) -> None:
     if state.tasks.ended_well():
         keep_healthy_evidence(state)
     state.history.end()
-    if state.members.by_rank and not state.nodes.leader_keeps_history:  # one without ranks is no run worth keeping
-        recorded = add_to_history(run_ending(state, failed=failed))
+    if recording is not None:  # a command without ranks is no run worth keeping
+        recorded = add_to_history(run_ending(state, failed=failed), begun=recording)
         state.folder.say(announcements.not_recorded_line(recorded))
     state.live.write_last(live_state(state, None, ended=True))
     if state.metrics is not None:
