@@ -1,4 +1,7 @@
-"""A connection to the history, its tables up to date. Every wait for the other side has a limit."""
+"""A connection to the history, its tables up to date: Alembic is loaded only where they have to grow.
+
+Every wait for the other side has a limit.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,12 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from unhang.errors import MissingExtra, UnhangError
-from unhang.history import versions
 from unhang.history.place import HistoryPlace
-from unhang.history.tables import TABLES
+from unhang.history.tables import HEAD, TABLES, VERSION_TABLE
 
 LIMIT_S = 10.0
 BUSY_S = 2.0
@@ -24,6 +26,9 @@ CONNECT_S = 2
 """libpq takes no less."""
 
 
+_LAST_WITHOUT_ALEMBIC = 3
+_TURN = 0x756E68616E67
+"""PostgreSQL's number of the lock that whoever migrates holds: "unhang"."""
 _BEGIN = "begin"
 """How SQLite's transactions begin."""
 
@@ -114,7 +119,7 @@ def _sqlite(file: Path, *, to_write: bool) -> Engine:
         connection = sqlite3.connect(where, uri=True, timeout=BUSY_S, isolation_level=None)
         try:
             connection.execute("PRAGMA foreign_keys = ON")
-            return connection if to_write else versions.readable(connection)
+            return connection if to_write else _readable(connection)
         except BaseException:
             connection.close()
             raise
@@ -126,17 +131,17 @@ def _sqlite(file: Path, *, to_write: bool) -> Engine:
 
 def _bring_up_to_date(connection: Connection, place: HistoryPlace, *, to_write: bool) -> None:
     """Tables of an older version grow when they are written to; reading leaves them as they are."""
-    found = versions.version_of(connection)
-    if found > versions.HEAD:
+    found = _version_of(connection)
+    if found > HEAD:
         raise HistoryError(
             f"the history at {shown(place)} was written by a newer unhang (its tables are of version "
-            f"{found.lstrip('0')}, this one knows version {versions.HEAD.lstrip('0')})",
+            f"{found.lstrip('0')}, this one knows version {HEAD.lstrip('0')})",
             next_step="update unhang, or move the file away to start a new one",
         )
     if to_write and not place.url:  # looking has held nobody up; from now on the lock is taken at once
         connection.rollback()
         connection.info[_BEGIN] = "BEGIN IMMEDIATE"
-    if found == versions.HEAD:
+    if found == HEAD:
         return
     if place.url and not to_write:
         raise HistoryError(
@@ -148,18 +153,18 @@ def _bring_up_to_date(connection: Connection, place: HistoryPlace, *, to_write: 
     elif not found:
         TABLES.create_all(connection)
     else:
-        versions.migrate(connection)  # the copy in memory
+        _grow(connection)  # the copy in memory
 
 
 def _migrate(connection: Connection, place: HistoryPlace) -> None:
     """In one transaction: of two that come at once one does it."""
     if place.url:
-        versions.wait_for_turn(connection)
-    found = versions.version_of(connection)  # another may have been faster
-    if found and found < versions.HEAD and not place.url:
+        _wait_for_turn(connection)
+    found = _version_of(connection)  # another may have been faster
+    if found and found < HEAD and not place.url:
         _keep_copy(place.file)
-    if found < versions.HEAD:
-        versions.migrate(connection)
+    if found < HEAD:
+        _grow(connection)
     connection.commit()
 
 
@@ -170,7 +175,7 @@ def copies(file: Path) -> list[Path]:
 
 def _keep_copy(file: Path) -> None:
     """As it is now, beside it, private too."""
-    copy = file.with_name(f"{file.name}.before-{int(versions.HEAD)}")
+    copy = file.with_name(f"{file.name}.before-{int(HEAD)}")
     part = copy.with_name(f"{copy.name}.part")
     os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))
     with (
@@ -179,3 +184,56 @@ def _keep_copy(file: Path) -> None:
     ):
         source.backup(target)
     part.replace(copy)
+
+
+def _version_of(connection: Connection) -> str:
+    """The last migration that the tables have seen, an empty text where there are none."""
+    if inspect(connection).has_table(VERSION_TABLE):
+        found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608 - ours
+        return str(found or "")
+    if connection.dialect.name != "sqlite":
+        return ""
+    number = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+    return f"{number:04}" if number else ""
+
+
+def _wait_for_turn(connection: Connection) -> None:
+    """Hold PostgreSQL's lock until the end of the transaction; the limit for locks holds here too."""
+    connection.execute(text("SELECT pg_advisory_xact_lock(:turn)"), {"turn": _TURN})
+
+
+def _readable(file: sqlite3.Connection) -> sqlite3.Connection:
+    """``file``, or a copy in memory where it is of an older version: that one may grow, the file stays as it is."""
+    there = file.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (VERSION_TABLE,)).fetchone()
+    if there and file.execute(f"SELECT 1 FROM {VERSION_TABLE} WHERE version_num >= ?", (HEAD,)).fetchone():  # noqa: S608
+        return file
+    (number,) = file.execute("PRAGMA user_version").fetchone()
+    if not there and not 0 < number <= _LAST_WITHOUT_ALEMBIC:
+        return file
+    with closing(file):
+        copy = sqlite3.connect(":memory:", isolation_level=None)
+        file.backup(copy)
+    return copy
+
+
+def _grow(connection: Connection) -> None:
+    """Bring the tables to the present version, in the transaction that is open.
+
+    Raises:
+        ValueError: the migrations do not fit.
+    """
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", "unhang.history:migrations")
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    found = _version_of(connection)
+    try:
+        if found and not inspect(connection).has_table(VERSION_TABLE):
+            command.stamp(config, found)  # SQLite noted its version elsewhere before
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise ValueError(str(error)) from error
