@@ -29,11 +29,13 @@ def main(words: list[str]) -> int:
     try:
         place = history_place(os.environ)
         if words == ["add"]:
-            threading.Thread(target=_load, args=(place,), daemon=True).start()
+            loading = threading.Thread(target=_load, args=(place,), daemon=True)
+            loading.start()
             ending = msgspec.json.decode(sys.stdin.buffer.read(), type=RunEnding)
             unsent, path = keep_unsent(place, run_from_folder(ending))
             if path is not None:
                 print("beside", flush=True)
+            loading.join()
             _send(place, unsent, path)
             return 0
         if words == ["guilty"]:

@@ -20,12 +20,8 @@ from unhang.history.place import HistoryPlace
 from unhang.history.tables import HEAD, TABLES, VERSION_TABLE
 
 LIMIT_S = 10.0
-BUSY_S = 2.0
-"""So long another process may hold SQLite's file."""
 CONNECT_S = 2
 """libpq takes no less."""
-
-
 _LAST_WITHOUT_ALEMBIC = 3
 _TURN = 0x756E68616E67
 """PostgreSQL's number of the lock that whoever migrates holds: "unhang"."""
@@ -42,14 +38,14 @@ def open_connection(place: HistoryPlace, *, to_write: bool, limit_s: float = LIM
     """The database at ``place``. Where there is none it is made ``to_write``, and empty otherwise.
 
     Args:
-        limit_s: for one statement of PostgreSQL, and for a lock there.
+        limit_s: for a lock that another process holds, and for one statement of PostgreSQL.
 
     Raises:
         HistoryError: it is damaged, newer than this unhang, away, locked for too long, or not ours to read or write.
         MissingExtra: PostgreSQL is asked for, and its driver is not installed.
     """
     try:
-        engine = _postgresql(place, to_write, limit_s) if place.url else _sqlite(place.file, to_write=to_write)
+        engine = _postgresql(place, to_write, limit_s) if place.url else _sqlite(place.file, to_write, limit_s)
         with engine.connect() as connection:
             _bring_up_to_date(connection, place, to_write=to_write)
             yield connection
@@ -106,7 +102,7 @@ def _postgresql(place: HistoryPlace, to_write: bool, limit_s: float) -> Engine:
     return engine
 
 
-def _sqlite(file: Path, *, to_write: bool) -> Engine:
+def _sqlite(file: Path, to_write: bool, limit_s: float) -> Engine:
     there = file.exists() and (to_write or file.stat().st_size > 0)  # a killed writer leaves an empty file
 
     def connect() -> sqlite3.Connection:
@@ -116,7 +112,7 @@ def _sqlite(file: Path, *, to_write: bool) -> Engine:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         where = f"{file.absolute().as_uri()}?mode={'rw' if to_write else 'ro'}"
-        connection = sqlite3.connect(where, uri=True, timeout=BUSY_S, isolation_level=None)
+        connection = sqlite3.connect(where, uri=True, timeout=min(limit_s, LIMIT_S), isolation_level=None)
         try:
             connection.execute("PRAGMA foreign_keys = ON")
             return connection if to_write else _readable(connection)
@@ -158,6 +154,8 @@ def _bring_up_to_date(connection: Connection, place: HistoryPlace, *, to_write: 
 
 def _migrate(connection: Connection, place: HistoryPlace) -> None:
     """In one transaction: of two that come at once one does it."""
+    import alembic.command  # noqa: F401 - takes its time: not while others wait
+
     if place.url:
         _wait_for_turn(connection)
     found = _version_of(connection)  # another may have been faster
@@ -179,7 +177,7 @@ def _keep_copy(file: Path) -> None:
     part = copy.with_name(f"{copy.name}.part")
     os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))
     with (
-        closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)) as source,
+        closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=LIMIT_S)) as source,
         closing(sqlite3.connect(part)) as target,
     ):
         source.backup(target)
