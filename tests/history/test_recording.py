@@ -39,16 +39,22 @@ def run(place: HistoryPlace, tmp_path: Path, *options: str) -> subprocess.Comple
     return done
 
 
+def _recorded(place: HistoryPlace) -> set[tuple[str, int | None, int]]:
+    with open_history(place, to_write=True) as history:
+        return {(one.outcome, one.world_size, len(one.hosts)) for one in history.runs()}
+
+
 def test_a_run_is_in_the_history_or_follows(named: HistoryPlace, tmp_path: Path) -> None:
-    """On a busy machine it may be late: then it comes with the next one."""
-    said = run(named, tmp_path).stderr
-    waits = waiting(named)
-    assert waits or "follows with the next run" not in said
+    """On a busy machine it may be late: then it comes with the next one, or the command left before it was told."""
+    for _ in range(3):
+        said = run(named, tmp_path).stderr
+        waits = waiting(named)
+        assert waits or "follows with the next run" not in said
+        if waits or _recorded(named):
+            break
 
     side_process.add_to_history(RunEnding(str(tmp_path), failed=True, ended_s=time.time()), 60)
-    with open_history(named) as history:
-        kept = {(one.outcome, one.world_size, len(one.hosts)) for one in history.runs()}
-    assert kept == {("good", 1, 1), ("failed", None, 0)}
+    assert _recorded(named) == {("good", 1, 1), ("failed", None, 0)}
     assert waiting(named) == []
 
 
