@@ -21,9 +21,9 @@ from unhang.watch.side_process import Recorded
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(200)]
 JOB = """
-import torch, torch.distributed as dist
+import time, torch, torch.distributed as dist
 dist.init_process_group("gloo", init_method="file://{store}", rank=0, world_size=1)
-for _ in range(20): dist.all_reduce(torch.ones(3))
+for _ in range(20): dist.all_reduce(torch.ones(3)); time.sleep(0.1)
 dist.destroy_process_group()
 """
 AWAY = "postgresql://me:hunter2-hunter2@/db?host=/nowhere"

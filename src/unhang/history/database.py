@@ -113,7 +113,8 @@ class History:
         head = f"{name}="
         named = or_(NEEDED.c.setting == name, func.substr(NEEDED.c.setting, 1, len(head)) == head)
         with self._transaction() as write:
-            return write.execute(delete(NEEDED).where(named, NEEDED.c.host == host if host else True)).rowcount
+            asked = delete(NEEDED).where(named)
+            return write.execute(asked.where(NEEDED.c.host == host) if host else asked).rowcount
 
     def runs(self, *, limit: int = 20, host: str = "") -> list[PastRun]:
         """The latest runs, newest first; of one host where asked."""
@@ -139,9 +140,9 @@ class History:
         verdicts: dict[int, list[dict[str, Any]]] = {row["number"]: [] for row in rows}
         told = select(VERDICTS).where(VERDICTS.c.run.in_(verdicts)).order_by(VERDICTS.c.position)
         for one in self._connection.execute(told).mappings():
-            verdicts[one["run"]].append(_read(one, RunFinding, ("ranks", "nodes", "cards", "parts")))
+            verdicts[one["run"]].append(_read(dict(one), RunFinding, ("ranks", "nodes", "cards", "parts")))
         return [
-            msgspec.convert({**_read(row, PastRun, ("hosts",)), "verdicts": verdicts[row["number"]]}, PastRun)
+            msgspec.convert({**_read(dict(row), PastRun, ("hosts",)), "verdicts": verdicts[row["number"]]}, PastRun)
             for row in rows
         ]
 
@@ -207,5 +208,5 @@ def _storable(value: Any) -> Any:
 
 def _read(row: Mapping[str, Any], kind: type[PastRun | RunFinding], lists: Iterable[str]) -> dict[str, Any]:
     """The fields of ``kind``; the database may have been written by anybody."""
-    values = {name: row[name] for name in kind.__slots__ if name in row}  # type: ignore[attr-defined]
+    values = {name: row[name] for name in kind.__slots__ if name in row}
     return values | {name: msgspec.json.decode(values[name]) for name in lists if isinstance(values[name], str)}

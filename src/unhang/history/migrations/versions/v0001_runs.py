@@ -8,7 +8,7 @@ from alembic import op
 revision = "0001"
 down_revision = None
 _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-_SECONDS = sa.Double().with_variant(sa.REAL(), "sqlite")
+_SECONDS: sa.types.TypeEngine[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
 
 
 def _texts(*names: str) -> list[sa.Column[str]]:

@@ -12,7 +12,7 @@ from alembic import op
 revision = "0004"
 down_revision = "0003"
 _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-_SECONDS = sa.Double().with_variant(sa.REAL(), "sqlite")
+_SECONDS: sa.types.TypeEngine[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
 _NAMED = sa.text("cause IS NOT NULL")
 
 
