@@ -7,7 +7,8 @@ HolisticTraceAnalysis); ``resharding`` (beside a plain loop and tar); ``many-nod
 groups); ``history`` (a million runs, 200 writers); ``start`` (short commands from the shell); ``incidents`` (what the
 library of incidents is worth); ``"real-projects DIR"`` (``unhang check`` on five projects at the commits of their
 reports); ``"real-pairs SET DIR"`` (on projects just before and after the fix of a stall);
-``"live-jobs DIR"`` (jobs that stall for real, under ``unhang run``).
+``"live-jobs DIR"`` (jobs that stall for real, under ``unhang run``); ``"object-store speed"`` (evidence in an S3
+store, read by a cluster).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from benchmarks import (
     start,
     traces,
 )
+from benchmarks.object_store import __main__ as object_store
 
 OTHERS: dict[str, Callable[[list[str]], int]] = {
     "logs": logs.main,
@@ -62,6 +64,7 @@ OTHERS: dict[str, Callable[[list[str]], int]] = {
     "real-projects": real_projects.main,
     "live-jobs": live_jobs.main,
     "start": start.main,
+    "object-store": object_store.main,
 }
 
 
