@@ -79,7 +79,16 @@ def dask_cluster(workers: int, scratch: Path, environment: Mapping[str, str]) ->
         for number in range(workers):
             words = [
                 *(*python, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"),
-                *("--name", f"w{number}", "--local-directory", str(scratch), "--memory-limit", "0"),
+                *(
+                    "--name",
+                    f"w{number}",
+                    "--local-directory",
+                    str(scratch),
+                    "--memory-limit",
+                    "0",
+                    "--death-timeout",
+                    "60",
+                ),
             ]
             pids.append(stack.enter_context(started(words, scratch / f"worker-{number}.log", environment)).pid)
         logs = [scratch / f"worker-{number}.log" for number in range(workers)]
