@@ -6,8 +6,10 @@ import importlib.util
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -62,8 +64,8 @@ class Site:
     def on(self, number: int, line: str, log: str, **more: str) -> subprocess.Popen[bytes]:
         """Type ``line`` on a host."""
         environment = {**self.environment, **more}
-        words = ["sh", "-c", line]
-        return self.hosts[number].start(words, self.place / log, environment=environment, cwd=self.place)
+        words = ["sh", "-c", f"cd {self.place} && {line}"]  # entering a host leads to its root
+        return self.hosts[number].start(words, self.place / log, environment=environment)
 
     def said(self) -> str:
         """What all logs end with."""
@@ -89,6 +91,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_DEFAULT_REGION": "us-east-1",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": "0" * 64,  # of a cluster that only this machine reaches
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
     }
     with hosts(3) as made:
@@ -137,7 +141,8 @@ def test_a_dask_cluster_beside_the_store(site: Site, tmp_path: Path) -> None:
 
 @recipe(lacks("ray", "s3fs"))
 def test_a_ray_cluster(site: Site, tmp_path: Path) -> None:
-    temporary = f"--temp-dir {tmp_path / 'r'}"
+    short = tempfile.mkdtemp(prefix="r", dir="/tmp")  # the names of its sockets may not be longer than 107 bytes
+    temporary = f"--temp-dir {short}"
     start = "ray start --disable-usage-stats --num-cpus 1 --object-store-memory 100000000"
     head = site.on(1, f"{start} --head --node-ip-address 10.92.0.1 --include-dashboard=false {temporary}", "head.log")
     assert head.wait(LIMIT_S) == 0, site.said()
@@ -148,6 +153,7 @@ def test_a_ray_cluster(site: Site, tmp_path: Path) -> None:
 
     assert done.wait(LIMIT_S) == 1, site.said()
     assert_names_the_laggard(verdict_in(tmp_path / "verdict.json"), site)
+    shutil.rmtree(short, ignore_errors=True)
 
 
 def test_the_kubernetes_recipe_is_consistent() -> None:
