@@ -143,7 +143,7 @@ class ObjectStream(RawStream):
         if told and self._found.version and told != self._found.version:
             raise ObjectError(REPLACED)
         if not self.size_is_known:
-            self._handle = _FromTheFront(self._reopened)
+            self._handle = _FromTheStart(self._reopened)
         self._fetch_ends()
 
     def _learn(self, info: dict[str, Any]) -> None:
@@ -166,7 +166,7 @@ class ObjectStream(RawStream):
             except ValueError:  # a server of the web that gives no ranges
                 if not is_web(self._found.store):
                     raise
-                self._handle = _FromTheFront(self._reopened)
+                self._handle = _FromTheStart(self._reopened)
                 data = self._read(start, stop)
         if len(data) < stop - start:
             if self.size_is_known:
@@ -186,7 +186,7 @@ class ObjectStream(RawStream):
         return store_of(self._found.store)[0].open(self._found.key, "rb", block_size=0)
 
 
-class _FromTheFront:
+class _FromTheStart:
     """What can only be read from its beginning on; what is not wanted is passed over."""
 
     def __init__(self, opened: Callable[[], Any]) -> None:
