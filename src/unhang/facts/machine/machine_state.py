@@ -319,14 +319,16 @@ def _storage_signs(window: _Window) -> Iterator[MachineSign]:
             yield window.sign(
                 "disk-full", last, text, path=path, use=space.use, free_mib=free, size_mib=space.size >> 20
             )
+    waits = window.median(lambda row: row.pressure["io"].some if "io" in row.pressure else None) or 0.0
+    # a save fills the page cache before the disk: as long as processes have waited, it was busy
+    needed = min(DISK_BUSY, waits) if waits >= WAITS_FOR_IO else DISK_BUSY
     for name, disk in last.disk.items():
         busy = window.median(partial(_busy, name))
-        if busy is not None and busy >= DISK_BUSY:
+        if busy is not None and busy >= needed:
             text = f"{name}: busy {busy:.0%}, {disk.await_s:g} s a request"
             path = disk.paths[0] if disk.paths else name
             yield window.sign("disk-busy", last, text, disk=name, path=path, percent=round(100 * busy))
-    waits = window.median(lambda row: row.pressure["io"].some if "io" in row.pressure else None)
-    if waits is not None and waits >= WAITS_FOR_IO:
+    if waits >= WAITS_FOR_IO:
         yield window.sign("io-pressure", last, f"I/O pressure: some {waits:.0%}", percent=round(100 * waits))
 
 

@@ -105,12 +105,12 @@ class Storage:
         found: dict[str, Any] = {}
         for line in text_of(self._places.proc / "diskstats").splitlines():
             words = line.split()
-            if len(words) < 14 or f"{words[0]}:{words[1]}" not in uses:
+            if len(words) < 14:
                 continue
             # reads, sectors, ms; writes, sectors, ms; ms busy
             counts = [int(words[at]) for at in (3, 5, 6, 7, 9, 10, 12)]
-            grown = self._counters.since(words[2], counts)
-            if grown is None or seconds <= 0:
+            grown = self._counters.since(words[2], counts)  # of every disk: whose they are is known a sample later
+            if grown is None or seconds <= 0 or f"{words[0]}:{words[1]}" not in uses:
                 continue
             reads, read, read_ms, writes, written, write_ms, busy_ms = grown
             found[words[2]] = {
