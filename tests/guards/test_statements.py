@@ -83,6 +83,7 @@ def left_alone(rank: int) -> None:
 
 
 def still_at_it(rank: int) -> None:
+    together("start")
     with rank_zero_first("rows", timeout_s=3) as first:
         time.sleep(12 if first else 0)  # still at it
 
