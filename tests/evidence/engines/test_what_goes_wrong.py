@@ -156,7 +156,7 @@ def test_a_library_that_is_missing(job: Path, engine: str, library: str, monkeyp
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtra) as caught:
         read_evidence([str(job)], engine=engine)
-    assert caught.value.next_step == f"pip install 'unhang[{engine}]'"
+    assert caught.value.next_step == f"pip install {library}"
 
 
 def test_processes_answer_with_items_only() -> None:

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from unhang.errors import MissingExtra, UsageError, describe_failure
-from unhang.evidence.engines.cluster import OWN_PYTHON, START_S, ClusterEngine, Lost, engine_on
+from unhang.errors import UsageError, describe_failure
+from unhang.evidence.engines.cluster import OWN_PYTHON, START_S, Lost
 from unhang.evidence.engines.on_worker import WorkerFacts, about_worker, read_task
 from unhang.evidence.engines.tasks import ReadTask
 from unhang.evidence.evidence_parts import EvidencePart
@@ -24,20 +24,6 @@ _MEET_S: Final = 30.0
 _END_S: Final = 10.0
 _FETCH_S: Final = 300.0
 """For the items of one task, which are some MB at most."""
-
-
-def start(address: str, paths: Sequence[str]) -> ClusterEngine[Future]:
-    """Workers of the scheduler at ``address`` (or in a file it wrote), or of one that is started on this machine.
-
-    Raises:
-        MissingExtra: Dask is not installed.
-        UsageError: there is no such scheduler, or its workers cannot read ``paths`` for us.
-    """
-    try:
-        import distributed  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("--engine dask needs dask.distributed", next_step="pip install 'unhang[dask]'") from error
-    return engine_on(DaskCluster(address), paths)
 
 
 class DaskCluster:

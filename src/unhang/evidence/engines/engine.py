@@ -1,17 +1,14 @@
-"""What an engine is, and which there are."""
+"""What an engine is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from typing import Protocol
 
 from unhang.evidence.engines.tasks import ReadTask
 from unhang.evidence.evidence_parts import EvidencePart
 from unhang.evidence.file_names import rank_from_name
 from unhang.findings import Source, Unread
-
-_MODULES = {"local": "local", "dask": "dask_cluster", "ray": "ray_cluster"}
 
 
 class Engine(Protocol):
@@ -25,19 +22,6 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """End what was started; waits no longer than some seconds."""
-
-
-def start_engine(name: str, address: str, paths: Sequence[str]) -> Engine:
-    """The engine ``name``, whose workers can read below ``paths``.
-
-    ``address``: of a cluster that is there; empty: one is started on this machine.
-
-    Raises:
-        MissingExtra: its library is not installed.
-        UsageError: the cluster cannot be reached, or its workers cannot read for us.
-    """
-    started: Engine = import_module(f"{__package__}.{_MODULES[name]}").start(address, paths)
-    return started
 
 
 def lost_part(task: ReadTask, reason: str) -> EvidencePart:

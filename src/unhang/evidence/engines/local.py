@@ -45,11 +45,6 @@ serve_tasks(sys.stdin.buffer, sys.stdout.buffer)
 """
 
 
-def start(address: str, paths: Sequence[str]) -> LocalEngine:  # noqa: ARG001 - as the engines of clusters
-    """The engine; it has no address, and its processes see what this one sees."""
-    return LocalEngine()
-
-
 class LocalEngine:
     """As many processes as this one may use cores; they live as long as ``run``."""
 

@@ -55,9 +55,7 @@ def check_workers(workers: Sequence[WorkerFacts], python: str) -> None:
         if one.python != python:
             raise UsageError(f"the worker on {one.host} runs Python {one.python}, and this is Python {python}")
         if not one.unhang:
-            raise UsageError(
-                f"the worker on {one.host} has no unhang", next_step=f"pip install unhang=={__version__} there"
-            )
+            raise UsageError(f"the worker on {one.host} has no unhang", next_step=f"install unhang {__version__} there")
         if one.unhang != __version__:
             raise UsageError(
                 f"the worker on {one.host} has unhang {one.unhang}, and this is unhang {__version__}",

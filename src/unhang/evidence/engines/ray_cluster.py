@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from unhang.errors import MissingExtra, UsageError, describe_failure
-from unhang.evidence.engines.cluster import START_S, ClusterEngine, Lost, engine_on
+from unhang.errors import UsageError, describe_failure
+from unhang.evidence.engines.cluster import START_S, Lost
 from unhang.evidence.engines.on_worker import WorkerFacts, about_worker, read_task
 from unhang.evidence.engines.tasks import ReadTask
 from unhang.evidence.evidence_parts import EvidencePart
@@ -23,20 +24,8 @@ _FETCH_S: Final = 300.0
 """For the items of one task, which are some MB at most."""
 _STORE_BYTES: Final = 256 << 20
 """Of an own cluster, for the items that were not fetched yet."""
-
-
-def start(address: str, paths: Sequence[str]) -> ClusterEngine[ObjectRef]:
-    """Workers of the cluster at ``address``, or of one that is started on this machine.
-
-    Raises:
-        MissingExtra: Ray is not installed.
-        UsageError: there is no such cluster, or its workers cannot read ``paths`` for us.
-    """
-    try:
-        import ray  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("--engine ray needs Ray", next_step="pip install 'unhang[ray]'") from error
-    return engine_on(RayCluster(address), paths)
+_PLACE: Final = "/tmp"  # noqa: S108 - a private folder in it
+"""Of an own cluster: the path of a socket may have 107 bytes, of which Ray's name for it takes 70."""
 
 
 class RayCluster:
@@ -46,10 +35,9 @@ class RayCluster:
         import ray
 
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
-        own: dict[str, Any] = {"num_cpus": cores(), "object_store_memory": _STORE_BYTES, "include_dashboard": False}
-        options = {"address": address} if address else {"address": "local", **own}
-        # Ray prints what happens to its workers on standard output, where the answer belongs
         self._quiet = ExitStack()
+        options: dict[str, Any] = {"address": address} if address else self._own()
+        # Ray prints what happens to its workers on standard output, where the answer belongs
         self._quiet.enter_context(redirect_stdout(self._quiet.enter_context(Path(os.devnull).open("w"))))  # noqa: SIM115 - closed by the stack
         try:
             ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
@@ -61,6 +49,17 @@ class RayCluster:
             ) from error
         # what is lost is given again by us, each file alone
         self._read = ray.remote(num_cpus=1, max_retries=0)(read_task)
+
+    def _own(self) -> dict[str, Any]:
+        """How a cluster on this machine is started, whose files go with it."""
+        folder = tempfile.TemporaryDirectory(prefix="unhang-", dir=_PLACE, ignore_cleanup_errors=True)
+        return {
+            "address": "local",
+            "num_cpus": cores(),
+            "object_store_memory": _STORE_BYTES,
+            "include_dashboard": False,
+            "_temp_dir": self._quiet.enter_context(folder),
+        }
 
     def about(self, paths: Sequence[str]) -> list[WorkerFacts]:
         """Its nodes. Raises UsageError when one does not answer."""

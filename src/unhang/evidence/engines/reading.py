@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from unhang.evidence.engines.engine import start_engine
+from unhang.evidence.engines.starting import start_engine
 from unhang.evidence.engines.tasks import Found, ReadTask, tasks_of
 from unhang.evidence.evidence_parts import EvidenceParts
 from unhang.evidence.evidence_reader import Tell, read_part
