@@ -50,7 +50,9 @@ def diagnose(
     ] = EngineName.LOCAL,
     engine_address: Annotated[
         str | None,
-        typer.Option("--engine-address", metavar="ADDRESS", help="Of that cluster; default: one on this machine."),
+        typer.Option(
+            "--engine-address", metavar="ADDRESS", help="Where that cluster is; default: one on this machine."
+        ),
     ] = None,
 ) -> None:
     """Find out why a job stopped, from the logs, dumps and stacks it left.
