@@ -64,6 +64,8 @@ class WatchedJob:
     program: Path
     environment: dict[str, str] = field(default_factory=dict)
     via: str = ""
+    told: dict[int, int] = field(default_factory=dict)
+    """The last step of each rank that could be read."""
 
     @classmethod
     def of(
@@ -122,11 +124,10 @@ class WatchedJob:
 
     def steps(self) -> int:
         """Of the slowest rank, in :data:`STEADY`."""
-        told = []
         for rank in range(len(self.hosts.all)):
-            with suppress(OSError, ValueError):
-                told.append(int((self.place / f"step-{rank}").read_text()))
-        return min(told) if len(told) == len(self.hosts.all) else 0
+            with suppress(OSError, ValueError):  # it may be empty for a moment, while the rank writes it
+                self.told[rank] = int((self.place / f"step-{rank}").read_text())
+        return min(self.told.values()) if len(self.told) == len(self.hosts.all) else 0
 
     def make_late(self) -> None:
         """Rank ``LATE`` of :data:`STEADY` stops at its next step."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from unhang.evidence.engines.starting import start_engine
+from unhang.errors import MissingExtra
+from unhang.evidence.engines.cluster import engine_on
+from unhang.evidence.engines.engine import Engine
 from unhang.evidence.engines.tasks import Found, ReadTask, tasks_of
 from unhang.evidence.evidence_parts import EvidenceParts
 from unhang.evidence.evidence_reader import Tell, read_part
@@ -15,6 +19,13 @@ from unhang.wire.documents.bundle import log_bytes_at_capture
 
 if TYPE_CHECKING:
     from unhang.evidence.read_limits import ReadLimits
+
+_ENGINES = {
+    "local": ("", "local", "LocalEngine"),
+    "dask": ("distributed", "dask_cluster", "DaskCluster"),
+    "ray": ("ray", "ray_cluster", "RayCluster"),
+}
+"""By name: the package that a cluster needs, our module and our class."""
 
 
 def read_with(
@@ -32,7 +43,7 @@ def read_with(
     if name != "local":
         left = [(place, _as_seen_elsewhere(file)) for place, file in left]
     roots = {str(file.root.absolute()) for _, file in left if isinstance(file, FoundFile)}
-    with closing(start_engine(name, address, sorted(roots))) as engine:
+    with closing(_engine(name, address, sorted(roots))) as engine:
         first = read_part(FoundFiles(files=here, pipes=found.pipes), limits, tell=tell)
         manifests = first.evidence.manifests
         cut = {file.name: log_bytes_at_capture(manifests, file.name) for _, file in left} if manifests else {}
@@ -45,6 +56,17 @@ def read_with(
             done += len(task.files)
             if tell is not None:
                 tell(task.size, f"{done:,} of {len(left):,} files")
+
+
+def _engine(name: str, address: str, paths: Sequence[str]) -> Engine:
+    """The engine ``name``, whose workers can read below ``paths``; an empty ``address``: a cluster of its own."""
+    package, module, kind = _ENGINES[name]
+    try:
+        import_module(package or __package__)
+    except ImportError as error:
+        raise MissingExtra(f"--engine {name} needs {package}", next_step=f"pip install {package}") from error
+    engine = getattr(import_module(f"{__package__}.{module}"), kind)
+    return engine_on(engine(address), paths) if package else engine()
 
 
 def _as_seen_elsewhere(file: Found) -> Found:
