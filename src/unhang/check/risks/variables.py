@@ -18,6 +18,7 @@ from unhang.knowledge.job.environment_variables import (
     ParseOutcome,
     VariableSupport,
     find_costly_setting,
+    is_default,
     nccl2_effect,
     parse_value,
     similar_names,
@@ -141,7 +142,7 @@ def variable_conflict(here: NodeInspection) -> Iterator[Answer]:
     """One setting makes another meaningless, or both ask for what cannot be; a row says ``NAME=value``."""
     settings = here.found(JobEnvironment) or JobEnvironment({})
     for one in judged(here):
-        for conflict in one.row.conflicts if one.is_read else ():
+        for conflict in one.row.conflicts if one.is_read and not is_default(one.row, one.setting.value) else ():
             other, sign, value = conflict.other.partition("=")
             if sign and _is_set(settings, other, value):
                 values = {"name": one.name, "other": f"{other}={value}", "why": conflict.why}
