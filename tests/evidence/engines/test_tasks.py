@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.evidence.engines.tasks import TASKS_A_WORKER, PlacedFile, ReadTask, tasks_of
+from unhang.evidence.engines.tasks import FILE_COST, MOST, TASKS_A_WORKER, PlacedFile, ReadTask, tasks_of
 from unhang.evidence.found_files import FoundFile
 from unhang.evidence.read_limits import DEFAULT_LIMITS
 
@@ -31,8 +31,11 @@ def test_every_file_is_in_one_task_and_tasks_are_few(sizes: list[int], workers: 
     tasks = tasks_of(given, workers)
 
     assert [one for task in tasks for one in task] == given
-    big = sum(size >= (sum(sizes) or 1) / (workers * TASKS_A_WORKER) for size in sizes)
-    assert len(tasks) <= workers * TASKS_A_WORKER + big + 1
+    fair = min(MOST, (sum(sizes) or 1) / (workers * TASKS_A_WORKER))
+    big = sum(size >= fair for size in sizes)
+    whole = sum(sizes) + FILE_COST * len(sizes)
+    assert len(tasks) <= max(workers * TASKS_A_WORKER, whole / MOST) + 2 * big + 1
+    assert all(sum(file.size for _, file in task[:-1]) <= MOST for task in tasks)
 
 
 def test_a_big_file_is_a_task_alone_and_small_ones_go_together() -> None:

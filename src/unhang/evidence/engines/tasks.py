@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from unhang.evidence.objects.listing import FoundObject
 
 TASKS_A_WORKER = 4
-"""More of them would even out better who is done last, and cost more for each."""
+"""More of few files would even out better who is done last, and cost more for each."""
+MOST = 128 << 20
+"""What a task costs at most: progress is seen in seconds, and little is lost with a worker. Each costs milliseconds."""
 FILE_COST = 1 << 18
 """What a file costs beside its bytes, in bytes: finding out what it is."""
 
@@ -60,9 +62,9 @@ class ReadTask:
 
 
 def tasks_of(files: Sequence[PlacedFile], workers: int) -> list[list[PlacedFile]]:
-    """``files`` (with their places) in runs of about the same cost, in their order; at most about four a worker."""
+    """``files`` (with their places) in runs of about the same cost, in their order: four a worker, or more."""
     whole = sum(map(_cost, files))
-    fair = max(1, -(-whole // (workers * TASKS_A_WORKER)))
+    fair = max(1, min(MOST, -(-whole // (workers * TASKS_A_WORKER))))
     tasks: list[list[PlacedFile]] = []
     left = 0
     for one in files:
