@@ -11,7 +11,8 @@ from tests.command import unhang
 from unhang.check.risks.risk import risk_file
 from unhang.host.machine import Machine
 from unhang.report.explain.article_advice import Advice, advice_in, passed_on
-from unhang.report.explain.article_judgement import judged_here
+from unhang.report.explain.article_judgement import judged_for, judged_here
+from unhang.report.explain.article_pages import named_causes
 from unhang.report.explain.article_sentences import sentences
 
 CHINESE = """\
@@ -52,6 +53,7 @@ ENGLISH = """\
 </body></html>
 """
 
+MORE = "- Use the flight recorder.\n- Reduce the batch size.\n"
 LOG = "".join(f"[rank{rank}]: step {step} loss 0.{step} NCCL_DEBUG=INFO\n" for step in range(40) for rank in range(4))
 QUESTION = "My job hangs in the second epoch.\n" * 3 + "I use eight cards and torchrun. What can I do?\n" * 4
 
@@ -481,3 +483,42 @@ def test_an_article_that_names_no_cause_is_about_what_most_of_its_advice_is_for(
     assert {"Its advice is for": cause} == {
         one["label"]: one["text"].split()[0] for one in page["details"] if one["label"] != "Symptom"
     }
+
+
+@pytest.mark.parametrize(
+    ("advice", "worth"),
+    [
+        ("- Set NCCL_BUFFLE_SIZE=8388608 before the start.", "no-effect"),
+        ("- Set NCCL_P2P_LEVEL=NVL, it didn't help.", "no-effect"),
+        ("- Set NCCL_P2P_LEVEL=NVL, if that didn't help, reboot.", "depends"),
+        ("I was told to set these, which does not work:\n- export NCCL_P2P_LEVEL=NVL", "no-effect"),
+        ("- 设置 NCCL_P2P_LEVEL=NVL，没有用。", "no-effect"),
+        ("- 设置 NCCL_P2P_LEVEL=NVL，如果没有用就重启。", "depends"),
+    ],
+)
+def test_what_nothing_reads_and_what_was_tried_in_vain_has_no_effect(advice: str, worth: str) -> None:
+    found = keys(f"Our training hangs in the second epoch.\n\n{advice}\n\nSolution:\n- export NCCL_DEBUG=INFO\n" + MORE)
+
+    [piece] = [one for key, one in found.items() if key in ("NCCL_BUFFLE_SIZE", "NCCL_P2P_LEVEL")]
+    assert piece.worth == worth
+
+
+@pytest.mark.parametrize(
+    ("cause", "worths"),
+    [
+        ("It happens because rank 0 evaluates alone.", {"longer-limit": "right", "smaller-batch": "no-effect"}),
+        (
+            "It is caused by GPU OOM on one rank.",
+            {"longer-limit": "no-effect", "smaller-batch": "right"},
+        ),
+        ("We do not know why.", {"longer-limit": "depends", "smaller-batch": "depends"}),
+    ],
+)
+def test_the_cause_that_an_article_names_decides_what_depends_on_it(
+    cause: str, worths: dict[str, str], tmp_path: Path
+) -> None:
+    solution = "Solution:\n- Increase the timeout.\n- Reduce the batch size.\n- Set NCCL_DEBUG=INFO.\n"
+    own, advice = advice_in(f"Our job hung\n\n{cause}\n\n{solution}")
+    here = judged_for(judged_here(advice, Machine(tmp_path, {}), ()), list(named_causes(own)))
+
+    assert {one.key: one.worth for one in here if one.key in worths} == worths

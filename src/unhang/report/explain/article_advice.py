@@ -9,7 +9,7 @@ from functools import cache
 from typing import Literal
 
 from unhang.findings import Cause
-from unhang.knowledge.job.environment_variables import is_default, variable, varies_by_start
+from unhang.knowledge.job.environment_variables import is_default, similar_names, variable, varies_by_start
 from unhang.knowledge.tables import read_rows
 from unhang.report.explain.article_sentences import (
     OF_NO_ADVICE,
@@ -41,6 +41,8 @@ _SET_HERE = re.compile(
 _CALLED = re.compile(r"""[\w.]*["']?\s*[=(:]""")
 _OF_A_RELEASE = say("It helps only where a known defect of the release in use fits what happens here.")
 _OF_A_DEFAULT = say("It is the default: setting it changes nothing.")
+_OF_NOBODY = say("No variable of NCCL or PyTorch has this name.")
+_TRIED = say("The article tried it, and it did not help.")
 _INTRODUCES = re.compile(
     r"(?i)(?:following|below|以下|如下|下面|示例).{0,99}[:：]$|^.{0,9}[:：]$|^!\[|^(?:.{0,12}[:：]\s*)?https?://\S+$"
 )  # says only what is listed below it, or where to read on
@@ -53,7 +55,7 @@ class PassedOn:
 
     ``says``: words near each other in a clause, ``a|b & c``; ``variables``: those, or packages, it is about as well.
     ``found``: rows of ``risks/`` by which `unhang check` says that a job needs it; ``fine``: that it is so already.
-    ``causes``: what it is a remedy for, besides the causes of ``found``.
+    ``causes``: all that it is a remedy for; empty where it may be any, besides the causes of ``found``.
     """
 
     id: str
@@ -130,10 +132,13 @@ def _variables(one: Sentence) -> Iterator[Advice]:
             effect = (row.effect,) if row is not None else ()
             settle = f"unhang explain {name}" if known else ""
             piece = Advice(one, name, "depends" if known else "unknown", effect, settle, value)
-            if row is not None and value is not None and is_default(row, value):
+            if known and row is None and of is None:
+                near = (say("Near it: {name}", name=other) for other in similar_names(name)[:1])
+                piece = replace(piece, worth="no-effect", because=(_OF_NOBODY, *near), settle="")
+            elif row is not None and value is not None and is_default(row, value):
                 # what a row says of a variable is meant of setting it to something else
                 of, piece = None, replace(piece, worth="already", because=(_OF_A_DEFAULT,), settle="")
-            yield _judged(piece, of, one.text[: match.start()])
+            yield _judged(piece, of, one.text[: match.start()], one.text[match.end() :])
 
 
 def _releases(one: Sentence) -> Iterator[Advice]:
@@ -143,7 +148,8 @@ def _releases(one: Sentence) -> Iterator[Advice]:
         known = tuple(text for label, text in page.details if str(label) != "Known")[:2] if page is not None else ()
         key = page.title if page is not None else asked.lower()
         settle = f"unhang explain '{key}'" if known else "unhang check --only versions -- COMMAND"
-        yield _judged(Advice(one, key, "depends", (_OF_A_RELEASE, *known), settle), None, one.text[: match.start()])
+        piece = Advice(one, key, "depends", (_OF_A_RELEASE, *known), settle)
+        yield _judged(piece, None, one.text[: match.start()], one.text[match.end() :])
 
 
 @cache
@@ -164,17 +170,21 @@ def _rows(one: Sentence, variables: Sequence[str]) -> Iterator[Advice]:
         fits = [(row, fit) for row in passed_on() for words in row.says if (fit := _fit(words, clause, code=one.code))]
         if fits and not any(name in clause for name in variables):
             row, (at, _) = max(fits, key=lambda fit: (fit[1][1], fit[0].judgement != "right"))
-            yield _judged(Advice(one, row.id, "depends"), row, clause[:at])
+            yield _judged(Advice(one, row.id, "depends"), row, clause[:at], clause[at:])
 
 
-def _judged(piece: Advice, row: PassedOn | None, before: str) -> Advice:
-    """``piece`` with what its row says; one that the article advises against, ``before`` it, is worth the opposite."""
+def _judged(piece: Advice, row: PassedOn | None, before: str, after: str = "") -> Advice:
+    """``piece`` with what its row says; one that the article advises against, ``before`` it, is worth the opposite, and
+    what did not help, as is said ``after`` it, had no effect."""
     if row is not None:
         piece = replace(piece, worth=row.judgement, because=(row.because,), settle=row.settle, row=row)
+    if piece.worth == "depends" and _failed(after):
+        return replace(piece, worth="no-effect", because=(_TRIED, *piece.because), settle="")
     if piece.sentence.part != "failed" and not says("against", _CLAUSE.split(before[-_BEFORE:])[-1]):
         return piece
     opposite: dict[Worth, Worth] = {"harmful": "right", "costs": "right", "no-effect": "right", "unknown": "unknown"}
-    return replace(piece, worth=opposite.get(piece.worth, "depends"), against=True)
+    other: Worth = "no-effect" if piece.sentence.part == "failed" else "depends"
+    return replace(piece, worth=opposite.get(piece.worth, other), against=True)
 
 
 def _fit(words: str, clause: str, *, code: bool) -> tuple[int, int] | None:
@@ -199,3 +209,8 @@ def _unknown(one: Sentence) -> Iterator[Advice]:
     said = len(one.text) <= _LONGEST and sum(map(str.isalpha, one.text)) >= _FEWEST_LETTERS
     if sets and said and advises(one) and not _INTRODUCES.search(one.text):
         yield _judged(Advice(one, one.text, "unknown"), None, "")
+
+
+def _failed(after: str) -> bool:
+    found = finder(asking_words()["failed"]).search(after.casefold())
+    return found is not None and not says("conditions", after[: found.start()])

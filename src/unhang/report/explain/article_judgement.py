@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -78,6 +78,26 @@ def _of_row(one: Advice, verdict: Verdict) -> Iterator[_Said]:
         if finding.summary.template in needs and finding.severity is not Severity.NOTE:
             yield "right", (say("unhang check finds what it is for: {finding}", finding=finding.summary),)
     yield from (("already", (passed.what,)) for passed in verdict.checked if passed.what.template in has)
+
+
+def judged_for(advice: Sequence[Advice], named: Sequence[Collection[Cause]]) -> tuple[Advice, ...]:
+    """``advice`` with what depends on the cause decided by what its article says of causes, each the causes that fit
+    it: it is for the only one, or for none of them."""
+    return tuple(_judged_for(one, named) for one in advice)
+
+
+def _judged_for(one: Advice, named: Sequence[Collection[Cause]]) -> Advice:
+    remedied = set(one.row.causes) if one.row is not None else set()
+    if one.worth != "depends" or one.against or not named or not remedied:
+        return one
+    fits = [cause for causes in named for cause in causes if cause in remedied]
+    if not fits:
+        why = say("It does nothing for the cause that the article names: {cause}.", cause=next(iter(named[0])).value)
+        return replace(one, worth="no-effect", because=(why, *one.because), settle="")
+    if len(named) > 1:
+        return one
+    why = say("It is for the cause that the article names: {cause}.", cause=fits[0].value)
+    return replace(one, worth="right", because=(why, *one.because))
 
 
 def causes_remedied(one: Advice) -> frozenset[Cause]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
+from unhang.findings import Cause
 from unhang.report.explain.article_advice import Advice, Worth
-from unhang.report.explain.article_judgement import causes_remedied
+from unhang.report.explain.article_judgement import causes_remedied, judged_for
 from unhang.report.explain.article_sentences import Sentence, says
 from unhang.report.explain.page import Explanation, ExplanationPage, PageLine
 from unhang.report.explain.term_search import asking_words, terms_within
@@ -30,7 +31,8 @@ _COUNTS: dict[Worth, Text] = {
 
 def explained_article(told: Sequence[Sentence], advice: Sequence[Advice], command: Sequence[str]) -> Explanation:
     """The pages of an article with ``advice``; ``command``: of the job it is judged for as well."""
-    title = _title(told)
+    title, named = _title(told), named_causes(told)
+    advice = judged_for(advice, list(named))
     counted = Counter(one.worth for one in advice)
     parts = (Text(text.template, {"count": counted[worth]}) for worth, text in _COUNTS.items() if counted[worth])
     worths = reduce(lambda one, more: say("{one}, {more}", one=one, more=more), parts)
@@ -39,7 +41,7 @@ def explained_article(told: Sequence[Sentence], advice: Sequence[Advice], comman
     if not command:
         for_whom = say("Judged for this machine; for a job too: unhang explain FILE -- COMMAND")
     head = ExplanationPage(
-        "article", _quote(title), (summary, for_whom), details=(*_symptom(told), *(_causes(told) or _remedied(advice)))
+        "article", _quote(title), (summary, for_whom), details=(*_symptom(told), *(_causes(named) or _remedied(advice)))
     )
     return Explanation(title, (head, *(_page(one, shlex.join(command)) for one in advice)))
 
@@ -77,21 +79,32 @@ def _title(told: Sequence[Sentence]) -> str:
     return next((text for text in long if symptoms & {one.names[0] for one in terms_within(text).values()}), long[0])
 
 
-def _causes(told: Sequence[Sentence]) -> list[tuple[Text, PageLine]]:
-    """The causes of which its part on causes speaks; where it has none, its sentences that say why."""
+def named_causes(told: Sequence[Sentence]) -> dict[tuple[Cause, ...], Sentence]:
+    """The sentences of its part on causes, or where it has none those that say why, by the causes that fit each, the
+    first of them most."""
     told_why = [one for one in told if says("because", one.text) and one.part not in ("advice", "described")]
-    named: dict[str, Sentence] = {}
+    named: dict[tuple[Cause, ...], Sentence] = {}
     for one in [one for one in told if one.part == "causes" and (one.listed or one in told_why)] or told_why:
-        named.setdefault(_cause_of(one.text), one)
-    causes = [(cause, one) for cause, one in named.items() if cause not in ("", "unknown")][:CAUSES_SHOWN]
+        label, colon, _ = one.text.replace("：", ":").partition(":")
+        if causes := (_causes_of(label) if colon else ()) or _causes_of(one.text):
+            named.setdefault(causes, one)
+    return named
+
+
+def _causes(named: Mapping[tuple[Cause, ...], Sentence]) -> list[tuple[Text, PageLine]]:
+    first: dict[str, Sentence] = {}
+    for causes, one in named.items():
+        first.setdefault(causes[0].value, one)
+    shown = list(first.items())[:CAUSES_SHOWN]
     label = say("Cause it names")
-    return [(label, say("{symptom} (“{quote}”)", symptom=cause, quote=_quote(one.text))) for cause, one in causes]
+    return [(label, say("{symptom} (“{quote}”)", symptom=cause, quote=_quote(one.text))) for cause, one in shown]
 
 
-def _cause_of(text: str) -> str:
-    """The first cause that all terms in ``text`` have; empty where they have none in common."""
+def _causes_of(text: str) -> tuple[Cause, ...]:
+    """The causes that all terms in ``text`` have; none where they have none in common."""
     held = [term.causes for term in terms_within(text).values() if term.causes and not term.alone]
-    return next((cause for cause in held[0] if all(cause in one for one in held)), "") if held else ""
+    shared = [cause for cause in held[0] if all(cause in one for one in held)] if held else []
+    return tuple(Cause(cause) for cause in shared if cause != "unknown")
 
 
 def _remedied(advice: Sequence[Advice]) -> list[tuple[Text, PageLine]]:

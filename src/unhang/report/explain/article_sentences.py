@@ -104,7 +104,9 @@ class _Reading:
             yield (said := Sentence(number, one, of, listed, self.quoted, code))
             if one[-1] in _OPENS and not code:
                 why = "described" if says("because", one) else self.given
-                self.given = "advice" if advises(said) or says("urges", one) else why
+                self.given = (
+                    "failed" if says("failed", one) else "advice" if advises(said) or says("urges", one) else why
+                )
 
     def _part_here(self, line: str, told: str, mark: str, after: str, label: str, *, headed: bool) -> str:
         """The part of a line, which may be a heading of one; ``told``: what it says behind its ``mark``."""
