@@ -41,7 +41,7 @@ _SET_HERE = re.compile(
 _CALLED = re.compile(r"""[\w.]*["']?\s*[=(:]""")
 _OF_A_RELEASE = say("It helps only where a known defect of the release in use fits what happens here.")
 _OF_A_DEFAULT = say("It is the default: setting it changes nothing.")
-_OF_NOBODY = say("No variable of NCCL or PyTorch has this name.")
+_OF_NOBODY = say("NCCL and PyTorch read no variable of this name; a plugin may.")
 _TRIED = say("The article tried it, and it did not help.")
 _INTRODUCES = re.compile(
     r"(?i)(?:following|below|以下|如下|下面|示例).{0,99}[:：]$|^.{0,9}[:：]$|^!\[|^(?:.{0,12}[:：]\s*)?https?://\S+$"
