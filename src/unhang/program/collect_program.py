@@ -22,6 +22,7 @@ from unhang.program.launch.launch import Configuration, Launch
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProgramSource, UntakenBranch
 from unhang.program.settings.branch_conditions import modules_named_by_settings, without_untaken_branches
+from unhang.program.settings.certain_stops import find_certain_stops
 from unhang.program.settings.configuration_files import configuration_of
 from unhang.program.settings.engine_calls import configuration_in_calls, find_engine_calls
 from unhang.program.settings.model_size import ModelSize, find_model_size
@@ -96,7 +97,7 @@ def _source(
     started = _started(follower, start, launch)
     followed = follower.follow(file for one in named for file in one.files if follower.is_own(file))
     libraries = tuple(_file(folders, path, text) for path, text in reached_library_files(follower).items())
-    values = OptionValues(launch, configuration, unread)
+    values = OptionValues(launch, configuration, unread, folders.machine.environment)
     live = _live(folders, followed)
     settings = read_program_settings(live, libraries, values)
     by_setting = [start.finder.find(name) for name in modules_named_by_settings(live, settings)]
@@ -105,6 +106,10 @@ def _source(
         live = _live(folders, follower.follow(more))
         settings = read_program_settings(live, libraries, values)
     files, left_out = without_untaken_branches(live, settings)
+    if left_out:  # what is never run changes no setting either
+        settings = read_program_settings(files, libraries, values)
+        files, more_left_out = without_untaken_branches(files, settings)
+        left_out += more_left_out
     entered = {folders.shown(file) for one in named for file in one.files}
     entered |= {folders.shown(file) for file in (start.script, *started)}
     files, unreached = without_unreached_functions(files, entered)
@@ -120,6 +125,7 @@ def _source(
         unreadable=tuple(followed.unreadable),
         not_understood=tuple(_not_understood(named, settings, launch, followed)),
         left_out=left_out,
+        stops=find_certain_stops(files, settings, tuple(entered)),
         limits=tuple(find_group_timeouts(files, settings)),
         entered=tuple(sorted(entered)),
         unreached=unreached,

@@ -25,6 +25,19 @@ class UntakenBranch:
 
 
 @dataclass(frozen=True, slots=True)
+class CertainStop:
+    """``text`` on ``line``: every run of this launch comes to it and ends, because of ``settings`` (name, value,
+    place). ``known``: the names of a table that lacks the one asked for."""
+
+    path: str
+    line: int
+    function: str
+    text: str
+    settings: tuple[tuple[str, str, str], ...]
+    known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EngineCall:
     """A call that configures a training engine. ``given``: by keyword, as far as known, else UNKNOWN; ``**`` where it
     unpacks something."""
@@ -74,6 +87,8 @@ class ProgramSource:
     """Arguments that must name code, and lead to none."""
     left_out: tuple[UntakenBranch, ...] = ()
     """Branches that this launch never takes."""
+    stops: tuple[CertainStop, ...] = ()
+    """Where the launch is sure to end itself."""
     limits: tuple[ProcessGroupTimeout, ...] = ()
     """Calls in ``files`` that make process groups, and the limits they give them."""
     entered: tuple[str, ...] = ()

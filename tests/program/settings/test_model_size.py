@@ -121,7 +121,10 @@ def test_a_name_of_the_hub_is_looked_up_in_the_caches_only(tmp_path: Path) -> No
     assert sized(tmp_path, name, HF_HOME=str(tmp_path / "hf")).found is not None
     assert sized(tmp_path, name, HOME="/none", MODELSCOPE_CACHE=str(tmp_path / "ms")).found is not None
     absent = sized(tmp_path, name, HOME="/none")
-    assert (absent.found, absent.how) == (None, "hf download Qwen/Qwen2.5-3B config.json")
+    assert absent.how == "hf download Qwen/Qwen2.5-3B config.json"
+    assert absent.found is not None
+    assert (absent.found.parameters, absent.found.path) == (2_700_000_000, "")  # the name alone, rounded down
+    assert sized(tmp_path, "openai/whisper-large-v3", HOME="/none").found is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"model_type": "llama", "hidden_size": "x"}', "[" * 5000])

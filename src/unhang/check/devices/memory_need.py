@@ -108,7 +108,7 @@ def memory_needed(size: ModelSize, setup: TrainingSetup) -> dict[str, float]:
     layer = tokens * (table["layer"] * size.hidden + scores + adapted) * wide
     inputs = max(2 * wide, table["layer_input"][at]) * tokens * size.hidden * size.layers
     kept = layer + inputs if "checkpointing" in on else layer * size.layers
-    largest = max(size.vocabulary * size.hidden, *(a * b for a, b, _ in size.modules.values()))
+    largest = max([size.vocabulary * size.hidden, *(a * b for a, b, _ in size.modules.values())])
     gathered = largest * setup.weights if setup.stage == 3 else 0.0
     fetched = table["gathered"][at] * size.parameters / size.layers if setup.stage == 3 else 0
     weights_stay = setup.stage < 3 or "offload_weights" not in on
@@ -131,7 +131,7 @@ def memory_needed(size: ModelSize, setup: TrainingSetup) -> dict[str, float]:
 def checkpoint_bytes(here: NodeInspection, *, states: bool = True) -> tuple[float, float] | None:
     """What a save writes, at least and at most (without ``states``: what rank 0 writes alone); None: not known."""
     size = here.found(ModelSize)
-    if size is None:
+    if size is None or not size.path:
         return None
     sizes = []
     for one in training_setups(here, size):

@@ -16,6 +16,7 @@ from unhang.findings import Evidence, Source
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
+from unhang.knowledge.job.versions import version_numbers
 from unhang.program.collect_program import LIMIT_S as READING_LIMIT_S
 from unhang.program.collect_program import read_program_source
 from unhang.program.launch.command_words import parse_command
@@ -24,7 +25,12 @@ from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProcessGroupTimeout
 from unhang.program.settings.configuration_files import configuration_of
 from unhang.program.settings.job_values import job_values
-from unhang.program.settings.process_group_timeouts import GROUP_CALLS, NCCL_DEFAULT_S, TRAINER_ARGUMENT
+from unhang.program.settings.process_group_timeouts import (
+    GROUP_CALLS,
+    NCCL_DEFAULT_S,
+    OTHER_DEFAULT_S,
+    TRAINER_ARGUMENT,
+)
 from unhang.sentences import Text, say
 
 NAME = "timers"
@@ -63,7 +69,7 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
     if program.makes_first:
         ignored += [timer for timer in (*timers, *program.timers) if timer.name == TRAINER_ARGUMENT]
     timers = [timer for timer in (*timers, *program.timers) if timer not in ignored]
-    timers += _defaults(timers, configuration, trainer=trainer)
+    timers += _defaults(timers, configuration, _group_default_s(machine, plan), trainer=trainer)
     yield Timers, InspectionResult(Timers(tuple(timers), program.groups_without, tuple(ignored)), program.because)
 
 
@@ -111,7 +117,7 @@ def _of_program(machine: Machine, plan: PlannedJob, launch: Launch) -> _Program:
     makes_first = False
     for one in result.found.limits:
         itself = one.call in _MAKE_IT_THEMSELVES and not one.guarded
-        seconds = one.seconds if one.given or not itself else one.default_s
+        seconds = one.seconds if one.given or not itself else _default_s(one, machine, plan)
         makes_first |= itself and seconds is not None
         if one.given and one.seconds is None:
             unknown.append(one)
@@ -125,6 +131,14 @@ def _of_program(machine: Machine, plan: PlannedJob, launch: Launch) -> _Program:
     return _Program(tuple(timers), tuple(without), makes_first, named or result.found.partly, _not_known(unknown))
 
 
+def _default_s(one: ProcessGroupTimeout, machine: Machine, plan: PlannedJob) -> float:
+    """Where a call gives no limit; DeepSpeed had half an hour up to 0.19.5."""
+    release = version_numbers(plan.assume.get("deepspeed") or machine.installed("deepspeed") or "")
+    if one.call == "init_distributed":
+        return OTHER_DEFAULT_S if release is not None and release < (0, 19, 6) else NCCL_DEFAULT_S
+    return max(one.default_s, _group_default_s(machine, plan))
+
+
 def _not_known(unknown: Sequence[ProcessGroupTimeout]) -> Text | None:
     if not unknown:
         return None
@@ -132,7 +146,13 @@ def _not_known(unknown: Sequence[ProcessGroupTimeout]) -> Text | None:
     return say("the timeout is known only at run time: {calls}", calls=told)
 
 
-def _defaults(timers: list[Timer], configuration: Configuration, *, trainer: bool) -> Iterator[Timer]:
+def _group_default_s(machine: Machine, plan: PlannedJob) -> float:
+    """Of the first group, over NCCL: releases of torch before 2.2 wait as long there as over Gloo."""
+    release = version_numbers(plan.assume.get("torch") or machine.installed("torch") or "")
+    return OTHER_DEFAULT_S if release is not None and release < (2, 2) else NCCL_DEFAULT_S
+
+
+def _defaults(timers: list[Timer], configuration: Configuration, group_s: float, *, trainer: bool) -> Iterator[Timer]:
     kinds = {timer.kind for timer in timers}
     if not kinds & {"collective", "first steps"}:
         if trainer:
@@ -140,7 +160,7 @@ def _defaults(timers: list[Timer], configuration: Configuration, *, trainer: boo
         elif configuration.of("torchtitan"):
             yield Timer("first steps", 300.0, "comm.init_timeout_seconds")
         else:
-            yield Timer("collective", NCCL_DEFAULT_S, "init_process_group(timeout=)")
+            yield Timer("collective", group_s, "init_process_group(timeout=)")
     if configuration.of("torchtitan") and "later steps" not in kinds:
         yield Timer("later steps", 100.0, "comm.train_timeout_seconds")
     if "heartbeat" not in kinds:

@@ -19,7 +19,7 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from unhang.check.environment.environment import AskedPackage, OwnChecks, Requirements, Versions
+from unhang.check.environment.environment import AskedPackage, MissingNames, OwnChecks, Requirements, Versions
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge.job.versions import VersionRow, rows_affecting, version_rows
@@ -28,6 +28,7 @@ from unhang.program.collect_program import program_in_launch
 from unhang.program.imports.certain_imports import certain_modules
 from unhang.program.imports.folder_listing import FolderListing
 from unhang.program.imports.launch_entry import LaunchEntry, find_launch_entry, pinning_folders
+from unhang.program.imports.missing_names import missing_names
 from unhang.program.imports.version_checks import VersionCheck, version_checks
 from unhang.program.imports.version_pins import ProjectPins, VersionPin, read_project_pins, without_login
 from unhang.program.launch.command_words import parse_command
@@ -68,6 +69,8 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
     if project is not None:
         yield Requirements, _requirements(machine, plan, *project)
         if plan.followed is None or not plan.followed.image:
+            lost = tuple(missing_names(project[0])) if machine.site is not None else ()
+            yield MissingNames, InspectionResult(MissingNames(lost))
             yield OwnChecks, InspectionResult(OwnChecks(tuple(_own_checks(machine, plan, project[0]))))
 
 

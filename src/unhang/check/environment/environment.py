@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from unhang.findings import Evidence
 from unhang.knowledge.job.environment_variables import EnvironmentVariable
 from unhang.knowledge.job.versions import version_numbers
+from unhang.program.imports.missing_names import MissingName
 from unhang.program.imports.version_checks import VersionCheck
 from unhang.program.launch.job_environment import JobEnvironment
 from unhang.sentences import Text
@@ -56,6 +57,13 @@ class AskedPackage:
     compiled: bool = False
     module: str = ""
     imported: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingNames:
+    """Imports of the launch that the installed packages do not have."""
+
+    names: tuple[MissingName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,13 +244,21 @@ def memory_of_a_rank(here: NodeInspection) -> Iterator[Answer]:
         yield ROWS.could_not("memory", unclear)
     else:
         card = min(cards, key=lambda one: one.memory - one.used)
-        yield _fit(result.found, training_setups(here, result.found, len(cards)), card)
+        answer = _fit(result.found, training_setups(here, result.found, len(cards)), card)
+        known = bool(result.found.path) or isinstance(answer, Finding)
+        yield answer if known else ROWS.could_not("memory", result.because or Text(""), result.how)
 
 
 def _fit(size: ModelSize, setups: Setups, card: Card) -> Answer:
     setups = changed(setups, engine=setups[0].engine * card.memory / GIB)
     free, needed = (card.memory - card.used) / GIB, _low_and_high(size, setups)
-    values = {**needed, "card": card.index, "free": free, "path": size.path, "count": size.parameters / 1e9}
+    values = {
+        **needed,
+        "card": card.index,
+        "free": free,
+        "path": size.path or size.named.text,
+        "count": size.parameters / 1e9,
+    }
     if needed["high"] <= free:
         return ROWS.fine("memory", **values)
     if needed["low"] <= free:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from unhang.check.environment.environment import AskedPackage, OwnChecks, Requirements, Versions
+from unhang.check.environment.environment import AskedPackage, MissingNames, OwnChecks, Requirements, Versions
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Evidence, PassedCheck, Remedy, Severity, Source, Where
 from unhang.host.inspection_result import NodeInspection
@@ -124,6 +124,15 @@ def version_asked_for(here: NodeInspection) -> Iterator[Answer]:
         yield ROWS.risk("contradiction", values, because=(ROWS.words("contradict-too", names=more),) if more else ())
 
 
+def version_has_the_names(here: NodeInspection) -> Iterator[Answer]:
+    """What the launch imports, and the release that is installed does not have."""
+    for one in (here.found(MissingNames) or MissingNames()).names[:TOLD]:
+        place = f"{one.path}:{one.line}"
+        values = {"place": place, "module": one.module, "name": one.name, "package": one.module.partition(".")[0]}
+        where = Where(one.path, one.line, "<module>")
+        yield ROWS.risk("module-missing" if one.is_module else "name-missing", values, where=where)
+
+
 def version_demanded(here: NodeInspection) -> Iterator[Answer]:
     """The program's own checks of releases: they pass, or every rank ends there."""
     found = here.found(OwnChecks)
@@ -148,4 +157,4 @@ def _not_as_asked(asked: Requirements, differing: Sequence[AskedPackage]) -> Ans
     return ROWS.risk("not-as-asked", values, because=tuple(because))
 
 
-RISKS = asked_of_a_node("versions", version_known, version_asked_for, version_demanded)
+RISKS = asked_of_a_node("versions", version_known, version_asked_for, version_has_the_names, version_demanded)

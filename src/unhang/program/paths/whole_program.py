@@ -86,10 +86,12 @@ class _Reaching:
         modules.sort(key=lambda one: one.file.path not in entered)
         self.found: dict[FunctionDefinition, CallPath] = dict.fromkeys(modules, ())
         self.waiting = deque(modules)
-        if not any(_starts(one.node) for one in modules if one.file.path in entered):
-            for one in calls.defined:  # something else calls into this file
-                if one.file.path in entered:
-                    self._reach(one, ())
+        started = {one.file.path for one in modules if _starts(one.node)}
+        for one in calls.defined:  # something else calls into these files
+            if one.file.path in entered and one.file.path not in started:
+                self._reach(one, ())
+                if one.owner is not None:
+                    self._make(one.owner, ())
         while self.waiting:
             here = self.waiting.popleft()
             for node in own_nodes(here.node):

@@ -12,7 +12,7 @@ from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.syntax_tree import call_name, first_line, looped_over, names_in, own_nodes, parse_file
 from unhang.program.syntax.syntax_tree import expression_text as _text
 
-_LOADERS = {"DataLoader", "StatefulDataLoader", "WebDataset", "WebLoader"}
+_LOADERS = {"DataLoader", "StatefulDataLoader", "WebDataset", "WebLoader", "DataPipeline"}
 _WEBDATASET_ENDS = {"with_epoch", "with_length", "repeat"}
 
 
@@ -36,9 +36,11 @@ def loaders_in(source: SourceFile) -> Iterator[LoaderInSource]:
     for node in ast.walk(program.tree):
         if not isinstance(node, ast.Call) or call_name(node) not in _LOADERS:
             continue
+        if call_name(node) == "DataPipeline" and "split_by_node" not in source.text:
+            continue  # every rank reads all of its shards, or another library's
         words = {str(word.arg): word.value for word in node.keywords if word.arg}
         constant = {name: value.value for name, value in words.items() if isinstance(value, ast.Constant)}
-        kind = "WebDataset" if call_name(node) == "WebDataset" else "DataLoader"
+        kind = "WebDataset" if call_name(node) in ("WebDataset", "DataPipeline") else "DataLoader"
         yield LoaderInSource(kind, source.path, node.lineno, constant, frozenset(words))
 
 

@@ -33,6 +33,8 @@ from unhang.program.syntax.syntax_tree import (
 )
 
 _METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
+_ENVIRON = ("os.environ", "environ")
+_ASKS = ("os.environ.get", "environ.get", "os.getenv", "getenv")
 _MAX_LOOKS = 200
 """Values looked at for one test: names may stand for each other in a circle."""
 _Around = tuple[tuple[ast.If, str], ...]
@@ -76,7 +78,14 @@ class TestEvaluation(Evaluation):
             return self._noted(told)
         if isinstance(node, ast.Attribute):
             return self._attribute(node.value, node.attr)
+        if (name := variable_read(node)) is not None:
+            return UNKNOWN if self.sets_variable(name) else self._noted(self.settings.values.variable(name))
         return super().held(node)
+
+    def sets_variable(self, name: str) -> bool:
+        """The program itself may give the variable of the environment a value."""
+        items = self.settings.names.items_set
+        return not {name, "*"}.isdisjoint(items.get("environ", set()) | items.get("os", set()))
 
     def _name(self, name: str) -> Any:
         key = (self.scopes[-1], name)
@@ -172,6 +181,16 @@ class TestEvaluation(Evaluation):
         if one.value is not UNKNOWN:
             self.used.append(one)
         return one.value
+
+
+def variable_read(node: ast.expr) -> str | None:
+    """``NAME`` of ``os.environ["NAME"]``, ``os.environ.get("NAME", …)`` and ``os.getenv("NAME")``; None for others."""
+    match node:
+        case ast.Subscript(value=owner, slice=ast.Constant(value=str(name))) if dotted(owner) in _ENVIRON:
+            return name
+        case ast.Call(func=asked, args=[ast.Constant(value=str(name)), *_]) if dotted(asked) in _ASKS:
+            return name
+    return None
 
 
 def configuration_value(one: TestEvaluation, node: ast.expr) -> EffectiveValue | None:

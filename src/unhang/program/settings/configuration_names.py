@@ -25,6 +25,7 @@ from unhang.program.syntax.syntax_tree import (
 
 OPTIONS = "*"
 """The kind of what a parser of options returns; every other kind is the name of a class."""
+_SETS_ITEMS = {"update", "setdefault", "pop", "popitem", "clear", "putenv"}
 _OWN_NAMES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -150,6 +151,8 @@ class ConfigNames:
             for node in own_nodes(scope):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                     self._called.setdefault(node.func.id, []).append((node, path, scopes))
+                if isinstance(node, ast.Call | ast.Subscript):
+                    self._read_item(node)
                 if isinstance(node, ast.Name | ast.Attribute):
                     self._mentioned[getattr(node, "id", getattr(node, "attr", ""))] += 1
                 elif isinstance(node, ast.ImportFrom):
@@ -158,6 +161,19 @@ class ConfigNames:
                     one = AttributeAssignment(name, owner, value, path, scopes)
                     self.stored.setdefault(name, []).append(one)
 
+    def _read_item(self, node: ast.Call | ast.Subscript) -> None:
+        """``table[key] = value``, ``table.setdefault(key, value)``, ``table.update(more)``."""
+        if isinstance(node, ast.Subscript):
+            owner, keys = node.value, [] if isinstance(node.ctx, ast.Load) else [node.slice]
+        else:
+            owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            keys = node.args[:1] if call_name(node) in _SETS_ITEMS else []
+        for key in keys:
+            name = str(key.value) if isinstance(key, ast.Constant) else "*"
+            self.items_set.setdefault(dotted(owner).rpartition(".")[2], set()).add(name)
+
+    items_set: dict[str, set[str]] = field(default_factory=dict)
+    """Keys that the program sets in its dictionaries, by the name of these; ``*`` where only running tells."""
     _defined: Counter[str] = field(default_factory=Counter)
     _called: dict[str, list[tuple[ast.Call, str, Sequence[Scope]]]] = field(default_factory=dict)
     _mentioned: Counter[str] = field(default_factory=Counter)

@@ -21,6 +21,8 @@ from unhang.program.settings.job_values import job_values, memory_table
 from unhang.sentences import say
 
 _INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+_MANY = 1000
+"""Layers of a model of which only the size is known: what is gathered layer by layer then counts for little."""
 _ALL_MODULES = {"all", "all-linear", "True"}
 
 
@@ -28,7 +30,8 @@ _ALL_MODULES = {"all", "all-linear", "True"}
 class ModelSize:
     """Numbers of parameters. ``text``: of these, without what sees or hears; ``embeddings``: in tables of tokens;
     ``modules``: (inputs, outputs, how many a layer) of linear modules by name; ``quantized``: as it is stored;
-    ``named``: where the job names the model."""
+    ``named``: where the job names the model. ``path``: the file that was read; empty where its name alone tells the
+    size, and nothing tells what is in it."""
 
     path: str
     named: Evidence
@@ -72,7 +75,18 @@ def find_model_size(machine: Machine, *facts: Launch | Configuration | ProgramSo
     if name.startswith(("/", ".", "~")):
         return InspectionResult(because=say("{path} does not exist", path=f"{name}/config.json"))
     because = say("{name} is not in the local model cache, and unhang downloads nothing", name=name)
-    return InspectionResult(None, because, fetch and f"{fetch} config.json")
+    return InspectionResult(_by_name(name, told.evidence), because, fetch and f"{fetch} config.json")
+
+
+def _by_name(name: str, named: Evidence) -> ModelSize | None:
+    """What ``Mistral-7B-v0.1`` says of itself, rounded down; of its layers nothing is known."""
+    billions = re.search(r"(?<![\w.])(\d+x)?(\d+(?:\.\d+)?)[bB](?![a-zA-Z0-9])", name.rpartition("/")[2])
+    if billions is None:
+        return None
+    count = int(float(billions[2]) * 0.9e9)
+    return ModelSize(
+        "", named, count, count, 0, _MANY, 0, 0, 0, {}, bool(re.search(r"(?i)awq|gptq|int[48]|[48]bit", name))
+    )
 
 
 def huggingface_home(told: Mapping[str, str]) -> str:

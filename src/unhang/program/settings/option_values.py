@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from unhang.program.launch.job_environment import DIFFERS_BY_RANK
 from unhang.program.launch.launch import Configuration, Launch
 from unhang.program.settings.declared_options import DeclaredSetting, DeclaredSettings
 from unhang.program.syntax.evaluation import UNKNOWN
@@ -35,6 +36,8 @@ class OptionValues:
     launch: Launch
     configuration: Configuration
     unread: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the environment in which the program is started."""
     _leaves: dict[str, list[tuple[str, Any, str]]] = field(default_factory=dict)
     _last_parts: dict[str, set[str]] = field(default_factory=dict)
 
@@ -67,6 +70,15 @@ class OptionValues:
         if exact:
             return EffectiveValue(name, exact[0][0] if len(exact) == 1 else UNKNOWN, exact[0][1])
         return EffectiveValue(name, UNKNOWN if told or self.unread else setting.default, setting.place)
+
+    def variable(self, name: str) -> EffectiveValue:
+        """A variable of the environment; UNKNOWN where it is not set, or ranks may have different ones."""
+        followed = self.launch.followed
+        if name not in self.variables or name in followed.unknown or any(part in name for part in DIFFERS_BY_RANK):
+            return EffectiveValue(name, UNKNOWN, "environment")
+        told = followed.environment.get(name)
+        place = "environment" if told is None else told.origin if told.line is None else f"{told.origin}:{told.line}"
+        return EffectiveValue(name, self.variables[name], place)
 
     def at(self, path: str) -> EffectiveValue | None:
         """What stands at ``path`` of the configuration files; None where nothing stands, UNKNOWN where that may differ.

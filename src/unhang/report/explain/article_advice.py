@@ -28,8 +28,11 @@ from unhang.sentences import say
 
 Worth = Literal["right", "already", "depends", "no-effect", "costs", "harmful", "unknown"]
 """``already``: it is so here. ``unknown``: it reads as advice, and nothing is known of it."""
-FEWEST, QUOTED_SHARE = 2, 0.6  # pieces of advice that make an article, and its sentences that programs may have written
+FEWEST, FEWEST_LISTED, QUOTED_SHARE = 2, 3, 0.6
+"""Pieces of advice of which something is known, or that a list of advice holds, that make an article; and the share of
+its sentences that programs may have written."""
 _BEFORE, _FEWEST_LETTERS, _LONGEST = 14, 4, 260  # letters: from a `not` to them, of a sentence that may advise
+_FEWEST_WORDS = 4  # of an English line without an end: what is shorter is a button of the page
 _GIVEN = r"""["'`\])]*\s*(?:=|,\s*["']|\s+value:)\s*["'`]*([^\s"'`，,。;；)（(|\u3400-\u9fff]+)"""
 _SPOKEN = r"""\s*(?:to|\||设为|设置为|设置成|设成|调整为|改为|为)\s*["'`]*(\d[\w.]*|[A-Z]{2,}\b)"""
 _OF_A_LINE = r"""["']?\s*:\s+["']?([\w.,^-]+)["']?,?\s*(?:#.*)?$"""  # of a settings file: nothing else beside it
@@ -73,7 +76,7 @@ class PassedOn:
 class Advice:
     """One piece of advice, where it stands, and what it is worth. ``key``: the row's id, the variable, package and
     release, or the sentence; ``settle``: the command that says what it depends on; ``value``: what a variable is set
-    to; ``against``: the article advises against it."""
+    to; ``against``: the article advises against it; ``part``: what of the sentence it is, where that holds more."""
 
     sentence: Sentence
     key: str
@@ -83,6 +86,7 @@ class Advice:
     value: str | None = None
     row: PassedOn | None = None
     against: bool = False
+    part: str = ""
 
 
 def passed_on() -> tuple[PassedOn, ...]:
@@ -107,20 +111,24 @@ def advice_in(text: str, *, few_known: bool = False) -> tuple[tuple[Sentence, ..
         elif piece.value and not (earlier.value and advises(earlier.sentence)):  # named or told of first, set later
             found[at] = piece
     known = {piece.key for piece in found.values() if few_known or piece.worth != "unknown"}
-    article = len(known) >= FEWEST and len(told) - len(own) <= QUOTED_SHARE * len(told)
+    listed = [piece for piece in found.values() if piece.sentence.listed and piece.sentence.part == "advice"]
+    article = (len(known) >= FEWEST or len(listed) >= FEWEST_LISTED) and len(told) - len(own) <= QUOTED_SHARE * len(
+        told
+    )
     return own, tuple(sorted(found.values(), key=lambda piece: piece.sentence.line)) if article else ()
 
 
 def _pieces(one: Sentence) -> Sequence[Advice]:
     variables = list(_variables(one))
     set_here = [piece.key.casefold() for piece in variables if piece.value]
-    return [*variables, *_releases(one), *_rows(one, set_here)] or list(_unknown(one))
+    found = [*variables, *_releases(one), *_rows(one, set_here)]
+    return (found if len(found) > 1 else [replace(piece, part="") for piece in found]) or list(_unknown(one))
 
 
 def _variables(one: Sentence) -> Iterator[Advice]:
     told = advises(one)
     for match in _SETTING.finditer(one.text):
-        name, value = match[1], (match[2] or match[3] or match[4] or "").rstrip(".,?!") or None
+        name, value = match[1], (match[2] or match[3] or match[4] or "").rstrip(".,?!:") or None
         row = variable(name)
         of = next((item for item in passed_on() if name in item.variables), None)
         if of is None and varies_by_start(name):
@@ -131,7 +139,7 @@ def _variables(one: Sentence) -> Iterator[Advice]:
         if set_here or (told and (typed or (known and not one.code))):
             effect = (row.effect,) if row is not None else ()
             settle = f"unhang explain {name}" if known else ""
-            piece = Advice(one, name, "depends" if known else "unknown", effect, settle, value)
+            piece = Advice(one, name, "depends" if known else "unknown", effect, settle, value, part=match[0])
             if known and row is None and of is None:
                 near = (say("Near it: {name}", name=other) for other in similar_names(name)[:1])
                 piece = replace(piece, worth="no-effect", because=(_OF_NOBODY, *near), settle="")
@@ -148,7 +156,7 @@ def _releases(one: Sentence) -> Iterator[Advice]:
         known = tuple(text for label, text in page.details if str(label) != "Known")[:2] if page is not None else ()
         key = page.title if page is not None else asked.lower()
         settle = f"unhang explain '{key}'" if known else "unhang check --only versions -- COMMAND"
-        piece = Advice(one, key, "depends", (_OF_A_RELEASE, *known), settle)
+        piece = Advice(one, key, "depends", (_OF_A_RELEASE, *known), settle, part=match[0])
         yield _judged(piece, None, one.text[: match.start()], one.text[match.end() :])
 
 
@@ -166,11 +174,13 @@ def _rows(one: Sentence, variables: Sequence[str]) -> Iterator[Advice]:
     if _INTRODUCES.search(one.text) or not (advises(one) or (one.code and one.part not in OF_NO_ADVICE)):
         return
     spoken = one.text.casefold()
+    start = 0
     for clause in [spoken] if one.code else clauses(spoken):
+        part, start = one.text[start : start + len(clause)].strip(" ,，、;；"), start + len(clause)
         fits = [(row, fit) for row in passed_on() for words in row.says if (fit := _fit(words, clause, code=one.code))]
         if fits and not any(name in clause for name in variables):
             row, (at, _) = max(fits, key=lambda fit: (fit[1][1], fit[0].judgement != "right"))
-            yield _judged(Advice(one, row.id, "depends"), row, clause[:at], clause[at:])
+            yield _judged(Advice(one, row.id, "depends", part=part), row, clause[:at], clause[at:])
 
 
 def _judged(piece: Advice, row: PassedOn | None, before: str, after: str = "") -> Advice:
@@ -206,7 +216,12 @@ def _finders(words: str) -> tuple[re.Pattern[str], ...]:
 def _unknown(one: Sentence) -> Iterator[Advice]:
     """A sentence, or a line of a program, that advises, and of which nothing is known."""
     sets = not one.code or (one.part == "advice" and _SET_HERE.match(one.text) is not None)
-    said = len(one.text) <= _LONGEST and sum(map(str.isalpha, one.text)) >= _FEWEST_LETTERS
+    button = one.text.isascii() and one.text[-1].isalnum() and len(one.text.split()) < _FEWEST_WORDS
+    said = (
+        (one.listed or one.code or not button)
+        and len(one.text) <= _LONGEST
+        and sum(map(str.isalpha, one.text)) >= _FEWEST_LETTERS
+    )
     if sets and said and advises(one) and not _INTRODUCES.search(one.text):
         yield _judged(Advice(one, one.text, "unknown"), None, "")
 

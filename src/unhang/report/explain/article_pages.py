@@ -54,7 +54,7 @@ def _page(one: Advice, command: str) -> ExplanationPage:
         because = (say("unhang knows nothing of it."),)
     elif one.worth == "already":
         because = because or (say("It is set or installed like this here."),)
-    title = f"{one.sentence.line}: {_quote(one.sentence.text)}"
+    title = f"{one.sentence.line}: {_quote(one.part or one.sentence.text)}"
     settle = one.settle.replace("COMMAND", command or "COMMAND")
     return ExplanationPage(f"advice: {one.worth}", title, because, look=(settle,) if settle else ())
 

@@ -281,6 +281,20 @@ def program_batch_requirement(here: NodeInspection) -> Iterator[Answer]:
             )
 
 
+def certain_stop(here: NodeInspection) -> Iterator[Answer]:
+    """A ``raise``, an exit or a missing name of a table to which this launch is sure to come."""
+    told = {(rule.path, rule.function) for rule in batch_requirements(here) if not rule.holds}
+    for one in (here.found(ProgramSource) or ProgramSource()).stops:
+        if (one.path, one.function.rpartition(".")[2]) in told:
+            continue
+        settings = "; ".join(f"{name}={value} ({place})" for name, value, place in one.settings)
+        values = {"place": f"{one.path}:{one.line}", "text": one.text, "settings": settings}
+        because = [ROWS.words("comes-there", **values)]
+        because += [ROWS.words("names-known", known=first_names(one.known, MAX_NAMED))] if one.known else []
+        where, evidence = Where(one.path, one.line, one.function), Evidence(Source(one.path, one.line), one.text)
+        yield ROWS.risk("certain-stop", values, because=tuple(because), where=where, evidence=(evidence,))
+
+
 RISKS = (
     *asked_of_a_node(
         "configuration",
@@ -292,5 +306,5 @@ RISKS = (
         full_state_dict,
         launch_followed,
     ),
-    *asked_of_a_node("program", program_followed, program_batch_requirement),
+    *asked_of_a_node("program", program_followed, program_batch_requirement, certain_stop),
 )

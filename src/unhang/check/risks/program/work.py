@@ -267,10 +267,9 @@ def _data_loader(here: NodeInspection, loader: LoaderInSource, parts: dict[str, 
 def program_log_flush(here: NodeInspection) -> Iterator[Answer]:
     """``writer.flush()`` in the loop: where the storage writes the whole file again, every step takes longer."""
     program = here.found(ProgramSource) or ProgramSource()
-    for source in program.files:
-        for one in log_flushes(source):
-            parts = about(program, SourceLine(one.path, one.line, one.function, one.writer))
-            yield ROWS.risk("log-flush", {"writer": one.writer, "made": one.made}, phase=Phase.LOG, **parts)
+    for one in log_flushes(program.files):
+        parts = about(program, SourceLine(one.path, one.line, one.function, one.writer))
+        yield ROWS.risk("log-flush", {"writer": one.writer, "made": one.made}, phase=Phase.LOG, **parts)
 
 
 RISKS = asked_of_a_node(
