@@ -31,7 +31,7 @@ def print_explanation(words: Sequence[str], *, form: str = "text", lang: str | N
 
     localizer = Localizer("en" if form == "json" and not lang else resolve_language(lang))
     text, command = _question(words, localizer)
-    found = _article(text, command) or find(text)
+    found = _article(text, command, few_known=None) or find(text)
     if not found.pages and not found.incidents:
         found = _article(text, command, few_known=True) or found
     if form == "json":
@@ -63,7 +63,7 @@ def _question(words: Sequence[str], localizer: Localizer) -> tuple[str, Sequence
     return decoded(stream.read(PASTE_CHARS)) if stream is not None else sys.stdin.read(PASTE_CHARS), command
 
 
-def _article(text: str, command: Sequence[str], *, few_known: bool = False) -> Explanation | None:
+def _article(text: str, command: Sequence[str], *, few_known: bool | None) -> Explanation | None:
     """``text`` as an article with its advice judged for this machine and the job of ``command``; None: it is none."""
     short = len(text) < ARTICLE_CHARS
     if short and (few_known or ("\n" not in text.strip() and "=" not in text)):

@@ -9,6 +9,8 @@ import pytest
 
 from tests.program.marks import LAUNCH, findings_of
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
+from unhang.check.environment import collect_timers
+from unhang.check.environment.collect_timers import slurm_seconds
 from unhang.check.judge import judge
 from unhang.findings import Severity, Verdict
 from unhang.host.machine import Machine
@@ -162,3 +164,29 @@ def test_where_the_trainer_may_be_first_its_limit_counts(tmp_path: Path, program
     verdict = ask(tmp_path, "torchrun t.py sft.yaml", program)
 
     assert ["5.7 years: a stall would never end" in str(one.summary) for one in verdict.findings] == [True]
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [("90", 5400), ("1:30", 90), ("2:00:00", 7200), ("1-12", 129600), ("0-01:30", 5400), ("x", None)],
+)
+def test_slurm_s_own_times(told: str, seconds: float | None) -> None:
+    assert slurm_seconds(told) == seconds
+
+
+@pytest.mark.parametrize(("steps", "wrong"), [(500_000, ["Slurm"]), (5_000, [])])
+def test_a_scheduler_that_leaves_too_little_for_the_steps(steps: int, wrong: list[str], tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(f"#SBATCH --time=2:00:00\ntorchrun {tmp_path}/t.py --total_steps {steps}\n")
+
+    assert [finding.subject for finding in ask(tmp_path, f"sbatch {tmp_path}/job.sh").findings] == wrong
+
+
+@pytest.mark.parametrize(("package", "seconds"), [("torch=2.1", 1800), ("torch=2.2", 600), ("torch=2.12.0", 600)])
+def test_the_default_is_that_of_the_release(package: str, seconds: float, tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text("dist.init_process_group('nccl')\n")
+    name, _, release = package.partition("=")
+    plan = PlannedJob(("torchrun", str(tmp_path / "t.py")), assume={name: release})
+    ((_, result),) = collect_timers.collect(Machine(environment={}), plan)
+
+    assert result.found is not None
+    assert result.found.of("collective")[0].seconds == seconds

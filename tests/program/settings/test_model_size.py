@@ -98,10 +98,9 @@ def test_the_index_of_the_weights_counts_what_is_beside_the_text(tmp_path: Path)
 
     assert whole.found is not None
     assert whole.found.parameters == 3_754_622_976
-    assert (config_only.found, str(config_only.because)) == (
-        None,
-        "unhang cannot count the parameters of config_only/config.json",
-    )
+    assert config_only.found is not None
+    assert (config_only.found.parameters, config_only.found.path) == (3_085_697_024, "")  # of the text part: the least
+    assert str(config_only.because) == "unhang cannot count the parameters of config_only/config.json"
 
 
 def test_an_architecture_that_nobody_counted_is_not_guessed(tmp_path: Path) -> None:
@@ -145,3 +144,14 @@ def test_adapters_are_two_thin_matrices_beside_each_module(tmp_path: Path) -> No
     # peft prints these for Llama-2-7B: r=8 on q_proj and v_proj; r=8 on all linear modules
     assert size.trained_parameters(8, ("q_proj", "v_proj")) == 4_194_304
     assert size.trained_parameters(8, ("all-linear",)) == 19_988_480
+
+
+def test_of_a_model_that_also_sees_the_text_part_is_the_least(tmp_path: Path) -> None:
+    parts = {"model_type": "internvl_chat", "llm_config": LLAMA_2_7B, "vision_config": {"hidden_size": 3200}}
+    write_model(tmp_path / "model", parts)
+
+    result = sized(tmp_path, "model")
+
+    assert result.found is not None
+    assert (result.found.parameters, result.found.path) == (6_738_149_376, "")
+    assert str(result.because) == "unhang cannot count the parameters of model/config.json"

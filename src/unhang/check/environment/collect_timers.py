@@ -5,6 +5,7 @@ Defaults and who makes the first group: ``knowledge/timeouts.toml``.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ NAME = "timers"
 LIMIT_S = READING_LIMIT_S
 """It reads the program, unless another check has done so."""
 NEEDS = ("environment", "versions", "configuration")
+_SLURM_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 TRAINER_DEFAULT_S, HEARTBEAT_DEFAULT_S = 1800.0, 480.0
 # Keys of arguments and files: kind of timer, seconds in one of its units.
 _KEYS: Mapping[str, tuple[str, float]] = {
@@ -92,6 +94,21 @@ def _of_environment(machine: Machine, plan: PlannedJob) -> Iterator[Timer]:
     if end is not None:
         text = f"SLURM_JOB_END_TIME={machine.environment['SLURM_JOB_END_TIME']}"
         yield Timer("scheduler", max(0.0, end - time.time()), "Slurm", Evidence(Source("environment"), text))
+
+    limit, name = machine.environment.get("SBATCH_TIMELIMIT", ""), "SBATCH_TIMELIMIT"
+    if end is None and (seconds := slurm_seconds(limit)) is not None:
+        yield Timer("scheduler", seconds, "Slurm", Evidence(plan.set_at(name), f"--time={limit}"))
+
+
+def slurm_seconds(told: str) -> float | None:
+    """``90`` minutes, ``1:30:00``, ``2-12``: sbatch(1), ``--time``; None for what is none of them."""
+    found = _SLURM_TIME.fullmatch(told)
+    if found is None:
+        return None
+    days, *parts = found.groups()
+    told_parts = [int(part) for part in parts if part is not None]
+    units = (3600, 60, 1) if days is not None or len(told_parts) == 3 else (60, 1)
+    return int(days or 0) * 86400.0 + sum(part * unit for part, unit in zip(told_parts, units, strict=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from unhang.findings import Remedy, Severity, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge import numbers
 from unhang.knowledge.job.environment_variables import nccl2_effect
-from unhang.knowledge.thresholds import whole_threshold
+from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
+from unhang.program.settings.job_values import value_in_force
 from unhang.sentences import Text
 
 ROWS = RiskRows("timers")
@@ -22,6 +23,8 @@ SIZE_NAMES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 DEFAULT_ENTRIES = 2000
 ON_BY_DEFAULT, KNOWS_BOTH_NAMES, DUMPS_BY_DEFAULT = (2, 11), (2, 8), (2, 7)
 """Versions of torch."""
+_STEPS = ("max_steps", "total_steps", "max_train_steps", "num_train_steps", "max_iters", "train_iters", "total_iters")
+LEAST_STEP_S = threshold("timers.least_step_s")
 _BLOCKING = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 _TRUE = ("y", "yes", "1", "t", "true")
 
@@ -105,6 +108,19 @@ def limits_in_order(here: NodeInspection) -> Iterator[Answer]:
     )
 
 
+def time_for_the_steps(here: NodeInspection) -> Iterator[Answer]:
+    """A scheduler that ends the job long before its steps are done, however fast they are."""
+    ends = (here.found(Timers) or Timers()).of("scheduler")
+    told = next((one for name in _STEPS if (one := value_in_force(here, name)) is not None and one.whole), None)
+    if not ends or told is None or (told.whole or 0) <= 0:
+        return
+    each = ends[0].seconds / (told.whole or 1)
+    values = {"name": ends[0].name, "limit": ends[0].seconds, "steps": told.whole, "each": 1000 * each}
+    if each < LEAST_STEP_S:
+        evidence = tuple(one for one in (ends[0].evidence, told.evidence) if one is not None)
+        yield ROWS.risk("too-short-for-the-steps", values, evidence=evidence)
+
+
 def recorder(here: NodeInspection) -> Iterator[Answer]:
     """The recorder's size, and whether a watchdog would write it down: without both nobody can tell who called what.
     Releases before 2.2 have none."""
@@ -177,5 +193,7 @@ def _wanted(versions: Versions) -> dict[str, str]:
 
 RISKS = (
     *asked_of_a_node("environment", recorder),
-    *asked_of_a_node("timers", limit_far_away, limit_of_subgroups, limit_not_in_force, limits_in_order),
+    *asked_of_a_node(
+        "timers", limit_far_away, limit_of_subgroups, limit_not_in_force, limits_in_order, time_for_the_steps
+    ),
 )

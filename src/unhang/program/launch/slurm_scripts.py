@@ -85,6 +85,8 @@ def _as_job(state: ShellState, lines: Mapping[str, str], typed: Mapping[str, str
     for name, number in told.items():
         if number is not None:
             state.assign(name, str(number), source, export=True)
+    if options.get("time"):
+        state.assign("SBATCH_TIMELIMIT", options["time"], source, export=True)
     state.assign("SLURM_SUBMIT_DIR", state.folder or ".", source, export=True)
     for one in options.get("export", "").split(","):
         name, sign, value = one.partition("=")

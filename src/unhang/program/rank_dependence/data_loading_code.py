@@ -8,7 +8,16 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
 from unhang.program.rank_dependence.rank_values import RankValues, rank_values
-from unhang.program.syntax.syntax_tree import Scope, call_name, dotted, own_nodes, parse_file, parsed_files
+from unhang.program.syntax.syntax_tree import (
+    ParsedFile,
+    Scope,
+    call_name,
+    dotted,
+    own_nodes,
+    parse_file,
+    parsed_files,
+    walk,
+)
 
 _TABLES = {"csv.reader", "csv.DictReader", "DictReader"}
 _READS = {"read_csv", "read_table", "read_parquet", "ParquetFile", "WebDataset", "WebLoader", "CsvDataset"}
@@ -68,6 +77,59 @@ def skipped_rows(source: SourceFile) -> Iterator[SkippedRows]:
             skip = _skip(loop)
             if skip is not None and _dealt(loop, rank_values(program), (*outer, scope)):
                 yield SkippedRows(source.path, skip, scope.name, loop.lineno)
+
+
+@dataclass(frozen=True, slots=True)
+class DealtByRank:
+    """``rows[rank::ranks]`` on ``line``, in the sampler ``name``: nothing makes the number of rows a multiple first."""
+
+    path: str
+    line: int
+    name: str
+    text: str
+
+
+def dealt_by_rank(source: SourceFile) -> Iterator[DealtByRank]:
+    """Samplers of one file that give some ranks a row, or a batch, more."""
+    program = parse_file(source.text) if "Sampler" in source.text else ""
+    if isinstance(program, str):
+        return
+    kinds = (node for node in program.nodes if isinstance(node, ast.ClassDef))
+    for kind in (one for one in kinds if any(dotted(base).endswith("Sampler") for base in _bases(one))):
+        for method in (one for one in kind.body if isinstance(one, ast.FunctionDef) and one in program.owners):
+            for node in own_nodes(method):
+                if isinstance(node, ast.Subscript) and _is_dealt(node, program, method):
+                    yield DealtByRank(source.path, node.lineno, kind.name, ast.unparse(node))
+
+
+def _bases(kind: ast.ClassDef) -> Iterator[ast.expr]:
+    return (base.value if isinstance(base, ast.Subscript) else base for base in kind.bases)
+
+
+def _is_dealt(node: ast.Subscript, program: ParsedFile, method: ast.FunctionDef) -> bool:
+    """Rows of this rank up to the end, of what nothing in the method makes longer or shorter."""
+    match node:
+        case ast.Subscript(value=ast.Name(id=rows), slice=ast.Slice(lower=ast.expr() as first, upper=None, step=step)):
+            scopes = (*program.owners[method], method)
+            by_rank = step is not None and _by_rank(first, rank_values(program), scopes)
+            return by_rank and not any(_fits_length(one, rows) for one in own_nodes(method))
+    return False
+
+
+def _fits_length(node: ast.AST, rows: str) -> bool:
+    """``rows += rows[:missing]``, ``rows.append(…)``, ``rows = rows[:whole]``, or a method that is given them."""
+    match node:
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return name == rows
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="extend" | "append")):
+            return name == rows
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self")), args=[*given]):
+            return any(isinstance(one, ast.Name) and one.id == rows for one in given)
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == rows:
+            return any(
+                isinstance(one, ast.Slice) and one.upper is not None and one.lower is None for one in walk(value)
+            )
+    return False
 
 
 def _yields(scope: Scope) -> bool:

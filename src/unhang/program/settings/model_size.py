@@ -30,8 +30,8 @@ _ALL_MODULES = {"all", "all-linear", "True"}
 class ModelSize:
     """Numbers of parameters. ``text``: of these, without what sees or hears; ``embeddings``: in tables of tokens;
     ``modules``: (inputs, outputs, how many a layer) of linear modules by name; ``quantized``: as it is stored;
-    ``named``: where the job names the model. ``path``: the file that was read; empty where its name alone tells the
-    size, and nothing tells what is in it."""
+    ``named``: where the job names the model. ``path``: the file that was read; empty where this is the least that it
+    can be: its name alone tells the size, or only one of its parts could be counted."""
 
     path: str
     named: Evidence
@@ -71,7 +71,7 @@ def find_model_size(machine: Machine, *facts: Launch | Configuration | ProgramSo
             size = _counted(tree, _stored_parameters(machine, folder, tree), folder, told.evidence)
             because = say("unhang cannot count the parameters of {path}", path=f"{folder}/config.json")
             how = fetch and f"{fetch} {_INDICES[0]}"
-            return InspectionResult(size) if size is not None else InspectionResult(None, because, how)
+            return InspectionResult(size) if size is not None and size.path else InspectionResult(size, because, how)
     if name.startswith(("/", ".", "~")):
         return InspectionResult(because=say("{path} does not exist", path=f"{name}/config.json"))
     because = say("{name} is not in the local model cache, and unhang downloads nothing", name=name)
@@ -126,18 +126,21 @@ def _stored_parameters(machine: Machine, folder: str, tree: Mapping[str, Any]) -
 
 def _counted(tree: Mapping[str, Any], stored: int | None, folder: str, named: Evidence) -> ModelSize | None:
     """By the shapes of its modules; None where its architecture is not known, or it has parts beside the text."""
-    table, inner = memory_table(), tree.get("text_config")
-    text = {**tree, **inner} if isinstance(inner, Mapping) else tree
+    table = memory_table()
+    inner: Mapping[str, Any] = next(
+        (tree[name] for name in table["text_parts"] if isinstance(tree.get(name), Mapping)), {}
+    )
+    text = {**tree, **inner}
 
     def whole(key: str) -> int:
         told = (numbers.finite_number(text.get(name)) for name in table["names"][key])
         return next((int(number) for number in told if number is not None and number > 0), 0)
 
     hidden, layers, heads, vocabulary = (whole(key) for key in ("hidden", "layers", "heads", "vocabulary"))
-    gated, plain, learned = (tree.get("model_type") in table["families"][key] for key in ("gated", "plain", "learned"))
+    kinds = {tree.get("model_type"), text.get("model_type")}
+    gated, plain, learned = (not kinds.isdisjoint(table["families"][key]) for key in ("gated", "plain", "learned"))
     beside = {"vision_config", "audio_config"} & tree.keys()
-    counts = (gated or plain) and not beside
-    if not (hidden and layers and heads and vocabulary and (counts or stored)):
+    if not (hidden and layers and heads and vocabulary and (gated or plain or stored)):
         return None
     head, experts, width = whole("head") or hidden // heads, whole("experts"), whole("width") or 4 * hidden
     queries, groups = heads * head, (whole("groups") or heads) * head
@@ -148,6 +151,6 @@ def _counted(tree: Mapping[str, Any], stored: int | None, folder: str, named: Ev
     layer = hidden * (experts + 3 * whole("shared_width")) + sum(a * b * many for a, b, many in modules.values())
     embeddings = vocabulary * hidden * (1 if text.get("tie_word_embeddings", True) else 2)
     counted = layers * layer + embeddings + (hidden * whole("positions") if learned else 0)
-    total, path = stored or counted, f"{folder}/config.json"
+    total, path = stored or counted, "" if beside and not stored else f"{folder}/config.json"
     own, quantized = min(counted, total) if beside else total, "quantization_config" in tree
     return ModelSize(path, named, total, own, embeddings, layers, hidden, heads, vocabulary, modules, quantized)

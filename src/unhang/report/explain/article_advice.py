@@ -32,6 +32,7 @@ FEWEST, FEWEST_LISTED, QUOTED_SHARE = 2, 3, 0.6
 """Pieces of advice of which something is known, or that a list of advice holds, that make an article; and the share of
 its sentences that programs may have written."""
 _BEFORE, _FEWEST_LETTERS, _LONGEST = 14, 4, 260  # letters: from a `not` to them, of a sentence that may advise
+_LONG, _LETTERS, _FEWEST_SENTENCES = 25, 0.72, 8  # letters of a whole sentence, their share in it; sentences of a post
 _FEWEST_WORDS = 4  # of an English line without an end: what is shorter is a button of the page
 _GIVEN = r"""["'`\])]*\s*(?:=|,\s*["']|\s+value:)\s*["'`]*([^\s"'`，,。;；)（(|\u3400-\u9fff]+)"""
 _SPOKEN = r"""\s*(?:to|\||设为|设置为|设置成|设成|调整为|改为|为)\s*["'`]*(\d[\w.]*|[A-Z]{2,}\b)"""
@@ -94,10 +95,11 @@ def passed_on() -> tuple[PassedOn, ...]:
     return read_rows("passed_on.toml", "passed_on", PassedOn)
 
 
-def advice_in(text: str, *, few_known: bool = False) -> tuple[tuple[Sentence, ...], tuple[Advice, ...]]:
+def advice_in(text: str, *, few_known: bool | None = False) -> tuple[tuple[Sentence, ...], tuple[Advice, ...]]:
     """The author's own sentences, and each piece of advice once, in order; none for a log or a question. With
-    ``few_known`` advice of which nothing is known makes an article as well."""
+    ``few_known`` advice of which nothing is known makes an article as well (None: where the text is prose)."""
     told = tuple(sentences(text))
+    few_known = _is_prose(told) if few_known is None else few_known
     own = tuple(one for one in told if not one.quoted)
     found: dict[tuple[str, bool, str], Advice] = {}
     for piece in (piece for one in own for piece in _pieces(one)):
@@ -112,9 +114,8 @@ def advice_in(text: str, *, few_known: bool = False) -> tuple[tuple[Sentence, ..
             found[at] = piece
     known = {piece.key for piece in found.values() if few_known or piece.worth != "unknown"}
     listed = [piece for piece in found.values() if piece.sentence.listed and piece.sentence.part == "advice"]
-    article = (len(known) >= FEWEST or len(listed) >= FEWEST_LISTED) and len(told) - len(own) <= QUOTED_SHARE * len(
-        told
-    )
+    of_programs = len(told) - len(own)
+    article = max(len(known) / FEWEST, len(listed) / FEWEST_LISTED) >= 1 and of_programs <= QUOTED_SHARE * len(told)
     return own, tuple(sorted(found.values(), key=lambda piece: piece.sentence.line)) if article else ()
 
 
@@ -188,7 +189,7 @@ def _judged(piece: Advice, row: PassedOn | None, before: str, after: str = "") -
     what did not help, as is said ``after`` it, had no effect."""
     if row is not None:
         piece = replace(piece, worth=row.judgement, because=(row.because,), settle=row.settle, row=row)
-    if piece.worth == "depends" and _failed(after):
+    if piece.worth in ("depends", "costs") and _failed(after):
         return replace(piece, worth="no-effect", because=(_TRIED, *piece.because), settle="")
     if piece.sentence.part != "failed" and not says("against", _CLAUSE.split(before[-_BEFORE:])[-1]):
         return piece
@@ -224,6 +225,15 @@ def _unknown(one: Sentence) -> Iterator[Advice]:
     )
     if sets and said and advises(one) and not _INTRODUCES.search(one.text):
         yield _judged(Advice(one, one.text, "unknown"), None, "")
+
+
+def _is_prose(told: Sequence[Sentence]) -> bool:
+    """An author wrote most of it, in whole sentences: no log, and no question of one line."""
+    own = [one for one in told if not one.quoted and not one.code]
+    whole = [
+        one for one in own if len(one.text) >= _LONG and sum(map(str.isalpha, one.text)) >= _LETTERS * len(one.text)
+    ]
+    return len(whole) >= max(_FEWEST_SENTENCES, len(told) - len(own))
 
 
 def _failed(after: str) -> bool:

@@ -77,6 +77,9 @@ def test_a_program_whose_own_files_were_all_read_is_well(tmp_path: Path) -> None
         ("wds.WebDataset(urls)\n", ["whole shards"]),
         ("wds.WebDataset(urls, resampled=True)\n", []),
         ("wds.WebDataset(urls).with_epoch(100)\n", []),
+        ("wds.DataPipeline(shards, wds.split_by_node)\n", ["whole shards"]),
+        ("wds.DataPipeline(shards, wds.split_by_node).with_epoch(9)\n", []),
+        ("Pipe.DataPipeline(shards)\n", []),
     ],
 )
 def test_loaders(program: str, wrong: list[str], tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from unhang.program.patterns.single_rank_waits import WorkBeforeWait, unentered_
 from unhang.program.patterns.single_rank_work import DATA, LOG, SAVE, SingleRankWork, single_rank_work
 from unhang.program.patterns.unsorted_listings import unsorted_listings
 from unhang.program.program_source import ProgramSource
-from unhang.program.rank_dependence.data_loading_code import skipped_rows
+from unhang.program.rank_dependence.data_loading_code import dealt_by_rank, skipped_rows
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 from unhang.program.settings.job_values import job_values
 from unhang.program.syntax.definitions import SourceLine
@@ -65,6 +65,14 @@ def program_skipped_rows(here: NodeInspection) -> Iterator[Answer]:
         values = {"function": one.function, "dealt": one.dealt_line, "line": one.line}
         parts = {**about(program, at), "evidence": tuple(quoted(program, (dealt, at)))}
         yield ROWS.risk("skipped-rows", {**values, "ranks": ranks or "N"}, **parts)
+
+
+def program_dealt_rows(here: NodeInspection) -> Iterator[Answer]:
+    """A sampler that deals out what is left over: some ranks have a batch more, and wait in its collective."""
+    program = here.found(ProgramSource) or ProgramSource()
+    for one in (found for source in program.files for found in dealt_by_rank(source)):
+        at = SourceLine(one.path, one.line, one.name, one.text)
+        yield ROWS.risk("dealt-by-rank", {"name": one.name, "text": one.text}, **about(program, at))
 
 
 def program_split(here: NodeInspection) -> Iterator[Answer]:
@@ -276,6 +284,7 @@ RISKS = asked_of_a_node(
     "program",
     program_listing,
     program_skipped_rows,
+    program_dealt_rows,
     program_split,
     program_single_rank,
     program_loader,
