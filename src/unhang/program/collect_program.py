@@ -20,9 +20,9 @@ from unhang.program.imports.library_entry_files import reached_library_files
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.launch import Configuration, Launch
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.program.paths.certain_stops import find_certain_stops
 from unhang.program.program_source import ProgramSource, UntakenBranch
 from unhang.program.settings.branch_conditions import modules_named_by_settings, without_untaken_branches
-from unhang.program.settings.certain_stops import find_certain_stops
 from unhang.program.settings.configuration_files import configuration_of
 from unhang.program.settings.engine_calls import configuration_in_calls, find_engine_calls
 from unhang.program.settings.model_size import ModelSize, find_model_size

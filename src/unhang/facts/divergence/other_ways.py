@@ -179,10 +179,11 @@ def _made_by_aborted(facts: Facts, cohorts: tuple[RankCohort, ...], mismatch: Ca
     """Of ranks that Gloo ended at another line than that of the others, who made the call that was due: they have gone
     past it where their line comes later in the order, else they made another one."""
     ended, others = ([one for one in cohorts if (one.ranks == mismatch.aborted) is gone] for gone in (True, False))
-    if len(ended) != 1 or len(others) != 1 or ended[0].where is None or ended[0].where == others[0].where:
+    at, elsewhere = (side[0].where if len(side) == 1 else None for side in (ended, others))
+    if at is None or elsewhere is None or at == elsewhere:
         return None
     entries = facts.groups[mismatch.group].entries[others[0].ranks[0]]
-    past = comes_later(entries, mismatch.position, ended[0].where)
+    past = comes_later(entries, mismatch.position, at)
     call = call_of_some(facts, *(others + ended if past else ended + others))
     return replace(call, unsure=not any(entries.stacks) and not call.in_thread)
 

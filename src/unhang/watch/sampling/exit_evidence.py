@@ -12,18 +12,27 @@ from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.process_state.py_spy import recorded_stack
 from unhang.wire.uncaught_exception import exceptions_file, read_exceptions
 
+_LAST_BYTES = 1 << 16
+
 
 def keep_exceptions(members: Mapping[int, JobRank], job_outputs: Mapping[str, str], folder: Path) -> None:
-    """Exceptions nobody caught, as Python prints them, for ranks whose own output is not at hand, or is not their own:
-    in a file that all write to, nothing tells whose a traceback is."""
+    """Exceptions nobody caught, as Python prints them, for ranks whose output is not at hand, is not theirs alone (then
+    nothing tells whose a traceback is), or holds none: a launcher may end a rank before it prints its own."""
     writers = Counter([*job_outputs.values(), *(path for one in members.values() for path in {*one.outputs.values()})])
     for rank, member in members.items():
         with suppress(OSError):
-            if writers[member.outputs.get("stderr", "")] == 1:
+            if writers[name := member.outputs.get("stderr", "")] == 1 and _holds_traceback(Path(name)):
                 continue
             text = "".join(one.as_printed() for one in read_exceptions(folder, rank))
             if text:
                 private_files.write_text(folder / "crash" / f"rank_{rank}.exception.log", text)
+
+
+def _holds_traceback(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _LAST_BYTES))
+        return b"Traceback (most recent call last)" in file.read()
+    return False
 
 
 def infer_exit_codes(members: Mapping[int, JobRank], folder: Path) -> None:
