@@ -13,7 +13,7 @@ from unhang.check.risks.limits import locked_memory, memory_limit, open_files, s
 from unhang.check.risks.program.configuration import full_state_dict, generation_time
 from unhang.check.risks.risk import Answer
 from unhang.check.risks.storage import disk_space, storage_appends, storage_checkpoint, storage_files, storage_reads
-from unhang.check.risks.timers import limit_far_away
+from unhang.check.risks.timers import limit_far_away, time_for_the_steps
 from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
 from unhang.findings import Evidence, Finding, Source
 from unhang.host.inspection_result import NodeInspection
@@ -165,6 +165,12 @@ def a_whole_save_under_a_limit(seconds: float) -> object:
 @turns("timers.far_s")
 def a_limit_of_a_day(seconds: float) -> object:
     return said(limit_far_away, *configured(seconds))
+
+
+@turns("timers.least_step_s")
+def a_scheduler_that_leaves_so_much_for_a_step(seconds: float) -> object:
+    ends = Timer("scheduler", 1000 * seconds, "Slurm", Evidence(Source("job.sh"), "--time"))
+    return said(time_for_the_steps, Timers((ends,)), configured(600, max_steps=1000)[1])
 
 
 @turns("configuration.slow_tokens_per_s")

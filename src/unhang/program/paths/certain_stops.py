@@ -26,7 +26,8 @@ from unhang.program.syntax.syntax_tree import Function, call_name, children, dot
 _EXITS = {"sys.exit", "exit", "quit", "os._exit", "os.abort"}
 _LEAVING = (ast.Return, ast.Continue, ast.Break)
 _OF_LAUNCHERS = ("WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "GROUP_", "ROLE_", "OMP_", "SLURM_", "OMPI_", "PMI", "PET_")
-_MAX_DEPTH, _MAX_ROUNDS = 40, 64
+_MAX_DEPTH = 40
+_MAX_ROUNDS = 64
 _ON_SOME_WAYS = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 """Expressions of which a part may never be worked out."""
 

@@ -21,7 +21,7 @@ from unhang.program.settings.job_values import job_values, memory_table
 from unhang.sentences import say
 
 _INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-_MANY = 1000
+_MAX_LAYERS = 1000
 """Layers of a model of which only the size is known: what is gathered layer by layer then counts for little."""
 _ALL_MODULES = {"all", "all-linear", "True"}
 
@@ -85,7 +85,7 @@ def _by_name(name: str, named: Evidence) -> ModelSize | None:
         return None
     count = int(float(billions[2]) * 0.9e9)
     return ModelSize(
-        "", named, count, count, 0, _MANY, 0, 0, 0, {}, bool(re.search(r"(?i)awq|gptq|int[48]|[48]bit", name))
+        "", named, count, count, 0, _MAX_LAYERS, 0, 0, 0, {}, bool(re.search(r"(?i)awq|gptq|int[48]|[48]bit", name))
     )
 
 
