@@ -52,10 +52,11 @@ class _Values(TestEvaluation):
         """Neither the shell nor the command gives the variable a value, nor the launcher, nor the program."""
         values = self.settings.values
         launch, given = values.launch, (*_OF_LAUNCHERS, *DIFFERS_BY_RANK)
-        if name in values.variables or name in launch.followed.unknown or any(part in name for part in given):
+        followed = launch.followed
+        if name in values.variables or name in followed.unknown or any(part in name for part in given):
             return False
         typed_here = launch.launcher in ("torchrun", "python") and launch.outer in ("", launch.launcher)
-        return typed_here and not launch.followed.image and not self.sets_variable(name)
+        return typed_here and not (followed.image or followed.not_understood or self.sets_variable(name))
 
 
 def find_certain_stops(
@@ -135,9 +136,10 @@ class _Way:
                 self._rounds(node)
                 return not _leaves(node)
             case ast.Try() | ast.While() | ast.Match() | ast.AsyncFor():
-                return not _leaves(node)
+                endless = isinstance(getattr(node, "test", None), ast.Constant)
+                return not (endless or _leaves(node))
         self._expression(node)
-        return not isinstance(node, _LEAVING)
+        return not _leaves(node)
 
     def _branch(self, node: ast.If) -> bool:
         told = self._values()
@@ -186,13 +188,13 @@ class _Way:
 
     def _each(self, node: ast.ListComp | ast.SetComp | ast.DictComp, over: ast.comprehension) -> None:
         """``[TABLE[name] for name in names]``."""
-        told = self._values()
-        each = told.value(over.iter) if isinstance(over.target, ast.Name) and not over.ifs else UNKNOWN
-        parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        for value in each[:_MAX_ROUNDS] if isinstance(each, list) else ():
-            bound = {**self.bound, over.target.id: value}  # type: ignore[attr-defined]
-            way = _Way(self.search, self.here, (*self.because, *told.used), bound)
-            for part in parts:
+        told, target = self._values(), over.target
+        each = told.value(over.iter)
+        if not isinstance(each, list) or not isinstance(target, ast.Name) or over.ifs:
+            return
+        for value in each[:_MAX_ROUNDS]:
+            way = _Way(self.search, self.here, (*self.because, *told.used), {**self.bound, target.id: value})
+            for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
                 way._expression(part)
 
     def _look_up(self, node: ast.Subscript, told: _Values) -> None:
@@ -218,8 +220,10 @@ class _Way:
 
 
 def _leaves(node: ast.AST) -> bool:
-    """Whether a part of ``node`` ends its function, or the loop it stands in."""
-    return any(isinstance(one, _LEAVING) for one in walk(node))
+    """Whether a part of ``node`` ends its function, the loop it stands in, or the process."""
+    return any(
+        isinstance(one, _LEAVING) or (isinstance(one, ast.Call) and dotted(one.func) in _EXITS) for one in walk(node)
+    )
 
 
 def _always(node: ast.AST) -> Iterator[ast.AST]:
