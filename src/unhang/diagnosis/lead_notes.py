@@ -194,13 +194,13 @@ def note_slowdown(facts: Facts, verdict: Verdict) -> Verdict:
 
 
 def note_marks(facts: Facts, verdict: Verdict) -> Verdict:
-    """Adds to the first finding what the program of a live job says itself of work that holds the job up."""
+    """Puts first in the first finding what the program of a live job says itself of work that holds the job up."""
     lead = verdict.lead
     if lead is None or lead.cause not in causes_that("work") or lead.cause is Cause.TIMEOUT_TOO_SHORT:
         return verdict
     if live_manifest(facts) is None:
         return verdict
-    return verdict.led_by(replace(lead, because=(*lead.because, *_mark_reasons(facts, lead.ranks))))
+    return verdict.led_by(replace(lead, because=(*_mark_reasons(facts, lead.ranks), *lead.because)))
 
 
 def _mark_reasons(facts: Facts, ranks: tuple[int, ...]) -> Iterator[Text]:
