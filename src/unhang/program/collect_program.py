@@ -125,7 +125,7 @@ def _source(
         unreadable=tuple(followed.unreadable),
         not_understood=tuple(_not_understood(named, settings, launch, followed)),
         left_out=left_out,
-        stops=find_certain_stops(files, settings, tuple(entered)),
+        stops=find_certain_stops(files, settings),
         limits=tuple(find_group_timeouts(files, settings)),
         entered=tuple(sorted(entered)),
         unreached=unreached,

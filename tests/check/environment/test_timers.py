@@ -190,3 +190,11 @@ def test_the_default_is_that_of_the_release(package: str, seconds: float, tmp_pa
 
     assert result.found is not None
     assert result.found.of("collective")[0].seconds == seconds
+
+
+@pytest.mark.parametrize(("line", "variable"), [("--time=0", ""), ("", "1")])
+def test_no_limit_and_one_that_is_for_sbatch_alone(line: str, variable: str, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(f"#SBATCH {line}\ntorchrun {tmp_path}/t.py --total_steps 500000\n")
+    command = f"sbatch {tmp_path}/job.sh" if line else f"torchrun {tmp_path}/t.py --total_steps 500000"
+
+    assert not ask(tmp_path, command, "", SBATCH_TIMELIMIT=variable).findings

@@ -85,3 +85,16 @@ def test_what_led_there_is_told(tmp_path: Path) -> None:
     assert by_environment.settings == (("MODE", "'32'", "environment"), ("kind", "'plain'", "t.py:6"))
     assert by_table.text == "value = TABLE[args.kind]"
     assert by_table.known == ("rich",)
+
+
+def test_code_that_an_argument_names_is_no_script(tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_text(f"{PARSER}\nif __name__ == '__main__':\n    assert options().size < 4\n")
+    (tmp_path / "t.py").write_text("import argparse\nargparse.ArgumentParser().add_argument('--dataset')\n")
+    machine = Machine(environment={"PATH": "/none"})
+    machine.folder = str(tmp_path)
+    command = ("torchrun", "--nproc-per-node", "2", "t.py", "--dataset", "data.py:make")
+    (_, result), _ = collect_program.collect(machine, PlannedJob(command))
+
+    assert result.found is not None
+    assert "data.py" in result.found.entered
+    assert result.found.stops == ()

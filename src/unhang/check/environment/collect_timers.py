@@ -95,13 +95,13 @@ def _of_environment(machine: Machine, plan: PlannedJob) -> Iterator[Timer]:
         text = f"SLURM_JOB_END_TIME={machine.environment['SLURM_JOB_END_TIME']}"
         yield Timer("scheduler", max(0.0, end - time.time()), "Slurm", Evidence(Source("environment"), text))
 
-    limit, name = machine.environment.get("SBATCH_TIMELIMIT", ""), "SBATCH_TIMELIMIT"
-    if end is None and (seconds := slurm_seconds(limit)) is not None:
-        yield Timer("scheduler", seconds, "Slurm", Evidence(plan.set_at(name), f"--time={limit}"))
+    limit, source = machine.environment.get("SBATCH_TIMELIMIT", ""), plan.set_at("SBATCH_TIMELIMIT")
+    if end is None and source.path != "environment" and (seconds := slurm_seconds(limit)):  # else it is for sbatch
+        yield Timer("scheduler", seconds, "Slurm", Evidence(source, f"--time={limit}"))
 
 
 def slurm_seconds(told: str) -> float | None:
-    """``90`` minutes, ``1:30:00``, ``2-12``: sbatch(1), ``--time``; None for what is none of them."""
+    """``90`` minutes, ``1:30:00``, ``2-12``: sbatch(1), ``--time``; 0: no limit; None for what is none of them."""
     found = _SLURM_TIME.fullmatch(told)
     if found is None:
         return None

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from unhang.evidence.items import SourceFile
@@ -59,19 +60,16 @@ class _Values(TestEvaluation):
         return typed_here and not (followed.image or followed.not_understood or self.sets_variable(name))
 
 
-def find_certain_stops(
-    files: Sequence[SourceFile], settings: ProgramSettings, entered: Sequence[str]
-) -> tuple[CertainStop, ...]:
+def find_certain_stops(files: Sequence[SourceFile], settings: ProgramSettings) -> tuple[CertainStop, ...]:
     """The first such place; none where every way goes on, or what decides it is not known.
 
-    ``files``: as this launch runs them; ``entered``: the script, and what arguments name.
+    ``files``: as this launch runs them, the script first. Code that arguments name is run at some time, or never.
     """
     search = _Search(settings, CallGraph(parsed_files(files)), {one.path: one.text.splitlines() for one in files})
-    of_modules = (one for one in search.calls.defined if isinstance(one.node, ast.Module))
-    search.starts = [one for one in of_modules if one.file.path in entered]
+    script = next((one for one in search.calls.defined if one.file is files[0]), None)
     with suppress(RecursionError, _Found):
-        for one in search.starts:
-            search.enter(one, ())
+        if script is not None and isinstance(script.node, ast.Module):
+            search.enter(script, (), {"__name__": "__main__"})
     return tuple(search.found)
 
 
@@ -86,16 +84,20 @@ class _Search:
     lines: Mapping[str, Sequence[str]]
     found: list[CertainStop] = field(default_factory=list)
     entered: set[FunctionDefinition] = field(default_factory=set)
-    starts: Sequence[FunctionDefinition] = ()
     depth: int = 0
 
-    def enter(self, one: FunctionDefinition, because: tuple[EffectiveValue, ...]) -> None:
-        """A function that is run. ``because``: the settings under which it is."""
+    def enter(
+        self,
+        one: FunctionDefinition,
+        because: tuple[EffectiveValue, ...],
+        bound: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """A function that is run. ``because``: the settings under which it is; ``bound``: names that hold something."""
         if one in self.entered or self.depth > _MAX_DEPTH:
             return
         self.entered.add(one)
         self.depth += 1
-        _Way(self, one, because, {"__name__": "__main__"} if one in self.starts else {}).block(one.node.body)
+        _Way(self, one, because, bound).block(one.node.body)
         self.depth -= 1
 
 
