@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from unhang.late_pattern import late_pattern
+
 HEAD_BYTES = 1 << 16
 """How many first bytes a decision may need."""
 
@@ -180,18 +182,30 @@ def _readable(head: bytes, name: str) -> DetectedFormat:
 
 
 def _has_log_around_stacks(head: bytes) -> bool:
-    """Words of the program stand before faulthandler's stacks, or a launcher's after them: a log.
-
-    The reader of logs keeps the stacks as well.
+    """Words of the program stand before faulthandler's stacks, lines of a log before those of py-spy or gdb, or a
+    launcher's after them: a log. The reader of logs keeps the stacks as well.
     """
     before = head.partition(b"most recent call first):")
     if not before[1]:
-        return False
+        return _has_log_around_samples(head)
     lines = (line.strip() for line in before[0].splitlines())
     told = any(line and not line.startswith(_FAULTHANDLER_SAYS) for line in lines)
     return told or _LAUNCHER_SAYS.search(before[2]) is not None
 
 
+def _has_log_around_samples(head: bytes) -> bool:
+    from unhang.evidence.logs.reading import looks_like_log
+
+    begins = _SAMPLE_BEGINS.search(head)
+    if begins is None:
+        return False
+    return looks_like_log(head[: begins.start()]) or _LAUNCHER_SAYS.search(head, begins.end()) is not None
+
+
+_SAMPLE_BEGINS = late_pattern(
+    rb"^(?:Process \d+: |Python v3\.|Thread \S+ \((?:active|idle)|Thread \d+ \(.*(?:LWP|process) \d+|TID \d+:)",
+    re.MULTILINE,
+)
 _LAUNCHER_SAYS = re.compile(
     rb"^(?:\[?[WE]\d{4}[ :]|srun: |slurmstepd: |torch\.distributed\.elastic|.*ChildFailedError|.*closing signal SIG)",
     re.MULTILINE,

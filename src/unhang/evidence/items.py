@@ -35,7 +35,6 @@ def frames_of(lines: Iterable[tuple[str, int, str]]) -> tuple[Frame, ...]:
     return tuple(Frame(function, file, line or None) for file, line, function in lines)
 
 
-# ---------------------------------------------------------------------------------------------------
 # flight recorder
 
 STATE_SCHEDULED, STATE_STARTED, STATE_COMPLETED = 0, 1, 2
@@ -157,7 +156,6 @@ class RecorderDump:
     unread: tuple[Unread, ...] = ()
 
 
-# ---------------------------------------------------------------------------------------------------
 # stacks
 
 
@@ -196,7 +194,6 @@ class StackDump:
     """Those that unhang started in the process: no part of the job, but they may wait for its interpreter lock."""
 
 
-# ---------------------------------------------------------------------------------------------------
 # logs
 
 _NOWHERE = Source("")
@@ -221,6 +218,7 @@ class LogEvent:
     host: str | None = None
     time_form: TimeForm = TimeForm.DAY
     """How much of ``time_s`` the line itself tells: no more is ever shown."""
+    program: str = ""  # what printed it, as its prefix calls it (``LLMRayActor``); of the items below too
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +244,7 @@ class PythonTraceback:
     """The process that raised it, where another one printed it (Ray)."""
     statement: str = ""
     """The last line of a guard's message, which is for us (``records/guard_statement.py``); not in ``message``."""
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +296,7 @@ class Progress:
     printed: tuple[tuple[int, float], ...] = ()
     """(step, seconds) of at most the last 4,096 steps, where the lines print them: since the start with ``elapsed_s``,
     else of a step, or since the start where they only grow."""
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +309,7 @@ class LastLine:
     time_s: float | None
     followed: bool = False
     """Lines of an exception, of a stack or of somebody's keys stand behind it."""
+    program: str = ""
 
 
 EndSubject = Literal["job", "launch", "all", "process", "rank", "group"]
@@ -376,6 +377,7 @@ class LogReading:
     """The last line that tells of a start."""
     has_year: bool = True
     """A line has a year; else all times are placed in the year of the file, which may be another log's next year."""
+    programs: Mapping[int, str] = field(default_factory=dict)  # by pid, of processes whose lines say it
 
     def with_items(self, change: Callable[[Any], Any]) -> LogReading:
         """The same reading with every item changed."""

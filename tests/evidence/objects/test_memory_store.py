@@ -15,7 +15,7 @@ import pytest
 
 from tests import leavings
 from tests.test_cases import case_folders, name_of
-from unhang.diagnosis.diagnose import diagnose_jobs
+from unhang.diagnosis.jobs import diagnose_jobs
 from unhang.errors import EvidenceError, MissingExtra, UsageError
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.found_files import find_files, is_url

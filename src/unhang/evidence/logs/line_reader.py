@@ -43,6 +43,9 @@ from unhang.late_pattern import late_pattern
 MAX_ATTEMPTS = 1_000_000
 MAX_FAILURES_NAMED = 3
 _TEXT_CHARS = 2000
+_WHOSE = (":actor_name:", ":task_name:")
+"""What Ray writes into the file of a worker as it becomes one (ray/_private/ray_constants.py)."""
+_OF_RAY = late_pattern(r"(?:^|/)worker-[0-9a-f]+-[0-9a-f]+-(?P<pid>\d{1,10})\.(?:out|err)$")
 _ECHOED = late_pattern(r"(?:\^C)+(?=\S)")
 _HEAD = 160
 """What a terminal shows of the keys stands in front of what the processes then say, behind whatever dates the line."""
@@ -72,6 +75,8 @@ class LineReader:
         self._endings: deque[Spoken[LogEnding]] = deque(maxlen=MAX_ENDINGS)
         self._trainer: dict[Speaker, int] = {}
         self._kernel = self._launcher = 0
+        found = _OF_RAY.search(source) if "worker-" in source else None
+        self._whose = Speaker(pid=numbers.integer(found["pid"])) if found is not None else UNKNOWN_SPEAKER
         self._first_time_s: float | None = None
         self._latest: deque[str] = deque(maxlen=200)
         self._failed = 0
@@ -128,7 +133,7 @@ class LineReader:
         if "^C" in whole[:_HEAD]:
             whole = _ECHOED.sub("", whole, count=1)
         said = self.prefixes.read(searchable_part(whole, rows), line)
-        text = said.text
+        text = self._named(said).text
         if not text.strip():
             if self.tracebacks.busy:
                 said.dated = ""
@@ -159,11 +164,20 @@ class LineReader:
         elif not told:
             self._ordinary(said)
 
+    def _named(self, said: SpokenLine) -> SpokenLine:
+        """In the file of one of Ray's workers: by the program that its last heading names."""
+        if said.text.startswith(_WHOSE):
+            name = said.text.partition(":")[2].partition(":")[2]
+            self._whose = Speaker(pid=self._whose.pid, program=name.strip()[:100])
+        if said.speaker is UNKNOWN_SPEAKER:
+            said.speaker = self._whose
+        return said
+
     def _learn(self, speaker: Speaker, text: str) -> None:
         """What the line tells of who speaks."""
         if speaker is not UNKNOWN_SPEAKER:
             self.voices.learn(speaker, speaker.rank)
-        if speaker.name is not None or "pid" in text or "Pid" in text or "PID" in text:
+        if speaker.name is not None or "pid" in text or "Pid" in text or "PID" in text or "is assigned as" in text:
             self.voices.learn_named(speaker, text)
 
     def _ordinary(self, said: SpokenLine) -> None:
@@ -244,6 +258,7 @@ class LineReader:
             self.attempt,
             host or self.host,
             self.clock.time_form(said.dated),
+            said.speaker.program or "",
         )
 
     def _note(self, row: MessageRow, values: Any, told: dict[str, Any]) -> None:
@@ -304,11 +319,13 @@ class LineReader:
             tuple(sorted(self.endings.sizes)),
             self.endings.started_line,
             self.clock.has_year,
+            self.voices.programs,
         )
 
     def _said(self, said: SpokenLine, followed: bool = False) -> LastLine:
         rank = self.voices.rank_of(said.speaker, said.told)
-        return LastLine(Source(self.source, said.number), rank, said.text, self.clock.time_of(said.dated), followed)
+        where, time_s = Source(self.source, said.number), self.clock.time_of(said.dated)
+        return LastLine(where, rank, said.text, time_s, followed, said.speaker.program or "")
 
     def _resolved_endings(self) -> Iterator[LogEnding]:
         for ending, speaker, told in self._endings:
@@ -321,7 +338,8 @@ class LineReader:
         return next((time_s for time_s in times if time_s is not None), self._first_time_s)
 
     def _role(self, lines: int) -> str:
-        if self._kernel and self._kernel * 3 >= max(1, len(self.events)) and not self.voices.heard:
+        spoke = self.voices.heard or self.voices.places or self.progress.runs()
+        if self._kernel and self._kernel * 3 >= max(1, len(self.events)) and not spoke:
             return "kernel"
         if self.rank is None and self._launcher and not self.voices.heard and self._launcher * 2 >= len(self.events):
             return "launcher" if lines else ""

@@ -84,7 +84,7 @@ class ProgressReader:
     def _begun(self, said: SpokenLine, step: LogStep, time_s: float | None, attempt: int) -> Progress:
         where = Source(self._source, said.number)
         run = Progress(where, None, step.label, step.number, -1, step.total, time_s, None, said.number, step.unit)
-        run.attempt = attempt
+        run.attempt, run.program = attempt, said.speaker.program or ""
         return run
 
     def runs(self) -> list[Spoken[Progress]]:

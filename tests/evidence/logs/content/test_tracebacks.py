@@ -187,3 +187,14 @@ def test_what_an_actor_of_ray_raised_is_its_own_and_not_of_who_asked() -> None:
 
     assert (traceback.exception, traceback.message, traceback.pid) == ("ValueError", "bad sample", 10070)
     assert [(frame.function, frame.line) for frame in traceback.frames] == [("train", 34)]
+
+
+def test_a_traceback_that_a_logger_writes_line_by_line_is_one() -> None:
+    head = "(EngineCore_DP0 pid=71388) ERROR 06-02 16:48:02 [core.py:1138] "
+    lines = ["Traceback (most recent call last):", '  File "/job/engine.py", line 3, in step', "    wait(call)"]
+    text = "".join(f"{head}{line}\n" for line in (*lines, "TimeoutError: RPC call to sample_tokens timed out."))
+
+    (raised,) = read_log(io.BytesIO(text.encode()), source="serve.log").tracebacks
+
+    assert (raised.exception, raised.message) == ("TimeoutError", "RPC call to sample_tokens timed out.")
+    assert (raised.program, [frame.line for frame in raised.frames]) == ("EngineCore_DP0", [3])

@@ -13,6 +13,7 @@ from unhang.evidence.logs.lines.speakers import SpeakerRanks
 from unhang.evidence.logs.lines.timestamps import TimestampReader
 from unhang.findings import Source
 from unhang.knowledge import numbers
+from unhang.knowledge.messages import rank_list
 from unhang.late_pattern import late_pattern
 from unhang.sentences import shortened
 
@@ -35,6 +36,8 @@ _WORDS = (
     ("Hangup", -1),
     ("Interrupt", -2),
 )
+_MAPPING = "ds.mapping"
+_ON_HOST = late_pattern(r"'([^']{1,253})': \[([\d, ]*)\]")
 _LOCAL_RANK = late_pattern(r"--local[_-]rank=(\d+)")
 _SOURCE_BY_KIND = {
     "te.failed": "torchelastic",
@@ -65,11 +68,13 @@ class ExitReader:
         self._fields_line = 0
         self.dropped = 0
         self._torchrun = False
+        self._ranks_on: dict[str, list[int]] = {}
+        """By host, in the order of local ranks, as DeepSpeed's launcher told."""
 
     @staticmethod
     def hears(kind: str) -> bool:
-        """Whether an event of this kind tells of an exit, or of who launches."""
-        return kind in _SOURCE_BY_KIND or kind.startswith("te.")
+        """Whether an event of this kind tells of an exit, or of who launches what."""
+        return kind in _SOURCE_BY_KIND or kind.startswith("te.") or kind == _MAPPING
 
     def take_event(self, event: LogEvent, host: str | None) -> None:
         """Read a recognised line of ``host``; lines that tell no exit are passed over."""
@@ -77,6 +82,9 @@ class ExitReader:
         source_kind = _SOURCE_BY_KIND.get(kind)
         if kind.startswith("te."):
             self._torchrun = True
+        if kind == _MAPPING:
+            hosts = _ON_HOST.findall(str(values.get("mapping", "")))
+            self._ranks_on.update((name, list(rank_list(ranks))) for name, ranks in hosts)
         if source_kind is None:
             return
         local = values.get("local_rank")
@@ -155,12 +163,22 @@ class ExitReader:
         pids = {one.pid for one in found if one.local_rank is not None or one.terminated_by_launcher} - {None}
         here = endings.holds_all(len(pids))
         for one in found:
+            mapped = self._mapped_rank(one)
             rank = one.rank if one.rank is not None or not here else one.local_rank
+            rank = rank if mapped is None else mapped
             if one.source_kind == "slurm" and (self._torchrun or voices.labels_are_nodes()):
                 rank = None
             if rank is None and one.pid is not None:
                 rank = voices.process_rank(one.pid, one.host)
             yield replace(one, rank=rank, host=one.host or host)
+
+    def _mapped_rank(self, one: ProcessExit) -> int | None:
+        """Of a process that DeepSpeed started, on the host that its line names or the only one."""
+        if one.source_kind != "deepspeed" or one.local_rank is None:
+            return None
+        alone = next(iter(self._ranks_on.values())) if len(self._ranks_on) == 1 else []
+        ranks = self._ranks_on.get(one.host or "", alone)
+        return ranks[one.local_rank] if one.local_rank < len(ranks) else None
 
 
 def _joined(old: ProcessExit, new: ProcessExit) -> ProcessExit:

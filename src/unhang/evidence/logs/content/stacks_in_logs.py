@@ -15,7 +15,7 @@ from unhang.evidence.logs.lines.speakers import SpeakerRanks
 from unhang.evidence.stacks import read_stacks
 from unhang.findings import Source
 
-STACK_MARKS = (b"most recent call first):", b"Python v3.", b"(LWP ")
+STACK_MARKS = (b"most recent call first):", b"Python v3.", b"(LWP ", b'): "MainThread"')
 """What stands in a line where a stack begins."""
 _LOOK_BACK_BYTES = 8192
 _KEPT_BYTES = 8 << 20
@@ -59,9 +59,15 @@ class LogStackReader:
 
     def stacks(self, source: str, rank: int | None) -> Iterator[StackDump]:
         """The stacks that were heard, with line numbers of the log, each with the rank of whoever printed it."""
-        if not self._kept:
-            return
-        for speaker, lines in self._by_speaker().items():
+        found = list(self._read(source, rank))
+        for dump in found:
+            self._voices.places.add(dump.command.rpartition("::")[2])
+        for dump in found:
+            named = dump.rank if dump.rank is not None else self._voices.rank_of_title(dump.pid, dump.command)
+            yield replace(dump, rank=named)
+
+    def _read(self, source: str, rank: int | None) -> Iterator[StackDump]:
+        for speaker, lines in self._by_speaker().items() if self._kept else ():
             who = rank if rank is not None else self._voices.rank_of(speaker, {})
             text = "\n".join([text for _, text in lines]).encode()
             if not any(mark in text for mark in STACK_MARKS):

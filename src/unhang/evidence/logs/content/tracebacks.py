@@ -26,6 +26,8 @@ _EXCEPTION = late_pattern(
     r"(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*|[a-z]\w*(?<=\.)\w*)|(?:[a-z_]\w*\.)+\w+)(?:: ?(?P<message>.*))?$",
     re.DOTALL,
 )
+_LOGGER = late_pattern(r"^(?:ERROR|CRITICAL|WARNING) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./]{1,80}\.py:\d{1,6}\] ")
+"""vLLM's, before the exception too."""
 _THREAD = late_pattern(r"^Exception in thread (?P<name>.+?):?\s*$")
 _IGNORED = "Exception ignored in"
 _CHAIN = late_pattern(r"^(?:During handling of the above exception|The above exception was the direct cause)")
@@ -102,6 +104,7 @@ class RawTraceback:
             self.raised_line,
             self.pid if self.pid is not None else self.speaker.pid,
             self.statement,
+            self.speaker.program or "",
         )
 
 
@@ -156,7 +159,7 @@ class TracebackReader:
         current = self._open.get(speaker)
         if current is not None:
             self.in_ignored = current.ignored
-            return self._continue(current, text, line)
+            return self._continue(current, _LOGGER.sub("", text, count=1), line)
         if self._closing and (ended := self._closing.get(speaker)) is not None:
             return self._after(ended, text, line)
         return False

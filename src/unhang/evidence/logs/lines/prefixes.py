@@ -134,7 +134,9 @@ _ANSI = late_pattern(
     r"|(?<![\w\]])\[(?:\d{1,3};){0,4}\d{1,3}m|(?<=\w)\[0?m"
 )
 """Colours, also those that lost their escape character on the way."""
-_KUBE_TIME = late_pattern(r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?")
+_KUBE_TIME = late_pattern(
+    r"^(?P<time>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) (?:std(?:out|err) [FP] )?"
+)
 _KUBE_POD = late_pattern(r"^\[pod/(?P<name>(?P<host>[^/\]]+))/[^\]]*\] ?")
 _COMPOSE = late_pattern(r"^(?P<name>(?P<host>[\w.-]{1,64}?)) {1,20}\| ")
 _TEE = late_pattern(r"^\[(?P<role>[A-Za-z_][\w-]*?)(?<!\d)(?P<local>\d{1,6})\]: ?")
@@ -146,9 +148,21 @@ _MPI = late_pattern(
 """Open MPI's and PRRTE's ``--tag-output`` in its forms, with ``--timestamp-output`` before it or not."""
 _LABEL = late_pattern(r"^ {0,5}(?P<label>\d{1,6}):(?!\d\d:\d\d\b) ?")
 _RAY = late_pattern(
-    r"^\((?P<actor>[\w.<>-]+)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\)"
+    r"^\((?P<program>[\w.<>:/@+-][\w.<>:/@+ -]{0,80}?(?:\([^()\n]{0,60}\))?)(?:[\[ ]rank=(?P<rank>\d+)\]?)?"
+    r" pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\)"
     r"(?: \[repeated [^\]]*\])? ?"
 )
+"""Ray's, and what vLLM's processes write before their lines."""
+_PARALLEL = late_pattern(
+    r"^\[(?P<time>20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?) "
+    r"(?P<program>(?:(?:ATTN_|MOE_)?(?:DP|PP|TP|EP|CP)\d{1,5} ?)+)\] ?"
+)
+"""SGLang's: where a scheduler stands in its engine."""
+_LOGGED_TRACEBACK = late_pattern(
+    r"^(?:ERROR|CRITICAL|WARNING) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d) \[[\w./]{1,80}\.py:\d{1,6}\] ?"
+    r"(?=Traceback \(|  +\S|During handling of|The above exception)"
+)
+"""vLLM's logger before each line of a traceback; that of the exception could be any other's."""
 _HOST = late_pattern(r"^(?P<name>(?P<host>(?=[a-zA-Z0-9]*[\d.-])[A-Za-z][A-Za-z0-9.-]{1,80})): ")
 _BARE_RANK = late_pattern(r"^rank[ _-]?(?P<rank>\d{1,6}): ")
 _QUOTE = late_pattern(r"^(?:> ?|&gt; ?)+(?=\S)")
@@ -163,6 +177,8 @@ _ERROR_HEAD = late_pattern(
 """Level, month and day, and the time; before torch 2.1 only level and file."""
 _SPOKEN = late_pattern(r"\[(?:rank[:= ]?|Rank[:=])(\d{1,6})\]")
 """A logger's own field; ``[Rank 3]`` is c10d's, and may be the rank in a group."""
+_ASCEND = late_pattern(r"\(PID:\d{1,10}, Device:\d{1,3}, RankID:(\d{1,6})\)")
+"""torch_npu's; -1 where the process has none."""
 _GROUP = late_pattern(
     r"\[PG (?:ID )?(?P<id>\w+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?: ?\((?P<description>[^)]*)\))?"
     r" Rank (?P<group_rank>\d+)\]"
@@ -203,6 +219,8 @@ class Speaker(NamedTuple):
     pid: int | None = None
     name: str | None = None
     """A label whose meaning is not known: nobody's rank until something in the log says whose."""
+    program: str | None = None
+    """What its process runs, as the prefix calls it (``RayTrainWorker``, ``Worker_DP1_TP0``)."""
 
 
 @dataclass(slots=True)
@@ -273,9 +291,8 @@ class PrefixReader:
             found = self._next(text, known)
             if found is None:
                 break
-            if found.re is _KUBE_TIME:
-                outer = outer or found[0]
             known.update({name: value for name, value in found.groupdict().items() if value is not None})
+            outer = outer or known.pop("time", "")
             text = text[found.end() :]
         for label in self.learned:
             if (found := label.pattern.match(text)) is not None:
@@ -287,6 +304,8 @@ class PrefixReader:
         """The prefix at the start of ``text``, if any."""
         first = text[:1]
         if first == "[":
+            if text[1:2] == "2" and (found := _PARALLEL.match(text)) is not None:
+                return found
             found = _RANK.match(text) or _TEE.match(text) or _KUBE_POD.match(text) or _MPI.match(text)
             return None if found is not None and found.groupdict().get("role") == "rank" else found
         if first in "MTWFS" and self.mpi_times and (found := _MPI.match(text)) is not None:
@@ -297,6 +316,8 @@ class PrefixReader:
             return _LABEL.match(text)
         if first == "(":
             return _RAY.match(text)
+        if first in "ECW" and ".py:" in text[:120] and (found := _LOGGED_TRACEBACK.match(text)) is not None:
+            return found
         if first == "r" and (found := _BARE_RANK.match(text)) is not None:
             return found
         if self.hosts and first.isalpha() and (found := _HOST.match(text)) and found["host"] in self.hosts:
@@ -305,15 +326,14 @@ class PrefixReader:
 
 
 @lru_cache(maxsize=65_536)
-def _speaker_of(rank: str, label: str, tee: str, host: str, pid: str, name: str) -> Speaker:
-    return Speaker(
-        numbers.rank(rank), numbers.rank(label), numbers.rank(tee), host or None, numbers.integer(pid), name or None
-    )
+def _speaker_of(rank: str, label: str, tee: str, host: str, pid: str, name: str, program: str) -> Speaker:
+    counted = numbers.rank(rank), numbers.rank(label), numbers.rank(tee)
+    return Speaker(*counted, host or None, numbers.integer(pid), name or None, program.strip() or None)
 
 
 def _speaker(known: dict[str, str]) -> Speaker:
     get = known.get
-    told = [get(name, "") for name in ("rank", "label", "local", "host", "pid", "name")]
+    told = [get(name, "") for name in ("rank", "label", "local", "host", "pid", "name", "program")]
     return _speaker_of(*told) if any(told) else UNKNOWN_SPEAKER
 
 
@@ -350,7 +370,7 @@ def origin_fields(text: str) -> dict[str, object]:
         found["cpp_file"], found["cpp_line"] = c10d["file"].rsplit("/", 1)[-1], numbers.integer(c10d["line"])
         if c10d["rank"]:
             found["rank"] = numbers.rank(c10d["rank"])
-    elif "ank" in text and (spoken := _SPOKEN.search(text)) is not None:
+    elif "ank" in text and (spoken := (_ASCEND if "RankID:" in text else _SPOKEN).search(text)) is not None:
         found["rank"] = numbers.rank(spoken[1])
     group = _GROUP.search(text) if "[PG " in text else None
     if group is not None:

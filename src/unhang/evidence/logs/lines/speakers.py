@@ -9,10 +9,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from unhang.evidence.items import LogEvent, Progress
+from unhang.evidence.logs.lines.parallel_places import ParallelPlaces
 from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER, Speaker
 from unhang.knowledge import numbers
+from unhang.late_pattern import late_pattern
 
-_RANK = re.compile(r"(?<![\w-])(?:global[_ -]?)?rank[ :=#]{0,3}(\d{1,6})\b(?! ?/)", re.IGNORECASE)
+_RANK = re.compile(r"(?<![\w-])(?:(?:global|world)[_ -]?)?rank[ :=#]{0,3}(\d{1,6})\b(?! ?/)", re.IGNORECASE)
+_ASSIGNED = late_pattern(r"\brank (\d{1,6}) in world size \d+ is assigned as ")
+"""vLLM's worker says where it stands (vllm/distributed/parallel_state.py)."""
 _PID = re.compile(r"(?<![\w-])pid[ :=#]{0,3}(\d{1,10})\b", re.IGNORECASE)
 _MAX_KNOWN = 65_536
 """Labels and processes, each."""
@@ -39,6 +43,9 @@ class SpeakerRanks:
         self._names: dict[str, set[int]] = {}
         self._pids: dict[int, set[int]] = {}
         self._named_themselves: set[int] = set()
+        self.places = ParallelPlaces()
+        self.programs: dict[int, str] = {}
+        """What each process runs, by pid, as its lines call it."""
         self._world = 0
         self.heard: set[int] = set()
 
@@ -58,6 +65,10 @@ class SpeakerRanks:
             self._learn(self._names, speaker.name, rank)
         if speaker.pid is not None and rank is not None:
             self._learn(self._pids, speaker.pid, rank)
+        if speaker.program is not None:
+            self.places.add(speaker.program)
+            if speaker.pid is not None and len(self.programs) < _MAX_KNOWN:
+                self.programs[speaker.pid] = speaker.program
 
     def learn_spoken(self, speaker: Speaker, rank: int) -> None:
         """A line of ``speaker`` names the rank that printed it."""
@@ -68,13 +79,15 @@ class SpeakerRanks:
     def learn_named(self, speaker: Speaker, text: str) -> None:
         """A line that names one rank ties it to the one process it names (``Rank 1 … Pid 118830``), and to the label
         before it."""
-        ranks = _RANK.findall(text)
+        ranks = _ASSIGNED.findall(text) or _RANK.findall(text)
         rank = numbers.rank(ranks[0]) if len(ranks) == 1 else None
         if rank is None:
             return
         pids = _PID.findall(text)
         if len(pids) == 1 and (pid := numbers.integer(pids[0])) is not None:
             self._learn(self._pids, pid, rank)
+        elif speaker.pid is not None and _ASSIGNED.search(text) is not None:
+            self._learn(self._pids, speaker.pid, rank)
         if speaker.name is not None:
             self._learn(self._names, speaker.name, rank)
 
@@ -125,6 +138,12 @@ class SpeakerRanks:
         }
         return found.pop() if len(found) == 1 else self._only(self._pids.get(pid))
 
+    def rank_of_title(self, pid: int | None, title: str) -> int | None:
+        """Rank of a process of which only its number and its title are known (``VLLM::Worker_TP1``)."""
+        known = self.process_rank(pid, None) if pid is not None else None
+        program = title.rpartition("::")[2] or self.programs.get(pid if pid is not None else -1, "")
+        return known if known is not None else self.places.rank_of(program)
+
     @staticmethod
     def _only(ranks: set[int] | None) -> int | None:
         return next(iter(ranks)) if ranks is not None and len(ranks) == 1 else None
@@ -140,7 +159,9 @@ class SpeakerRanks:
             return self._only(self._labels.get(speaker.label)) if self.labels_are_nodes() else speaker.label
         if speaker.pid is not None and (rank := self._only(self._pids.get(speaker.pid))) is not None:
             return rank
-        return self._rank_of_name(speaker.name) if speaker.name is not None else None
+        if speaker.name is not None:
+            return self._rank_of_name(speaker.name)
+        return self.places.rank_of(speaker.program) if speaker.program is not None else None
 
     def _rank_of_name(self, name: str) -> int | None:
         """The rank that lines of ``name`` name; where the labels may be those of nodes, on which only some of the
