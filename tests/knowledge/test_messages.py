@@ -68,7 +68,7 @@ def test_the_page_of_messages_is_current() -> None:
 
 
 ONLY_EXPLAINED = {
-    *("dl.caught", "io.enospc", "look.ulimit", "n.algo", "desync.ranks", "mb.peer", "wd.stack", "rdzv.join"),
+    *("dl.caught", "io.enospc", "look.ulimit", "n.algo", "mb.peer", "wd.stack", "rdzv.join"),
     *("dump.bcast", "dump.first", "dump.seen", "dump.prep", "dump.ok", "dump.ok28", "dump.wr", "dump.fail"),
     *("dump.pipe", "dump.future"),
 }

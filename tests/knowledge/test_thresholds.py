@@ -24,6 +24,7 @@ NO_JUDGEMENT = {
         "causes/processes/rank_crashed.py: SENT_BY_HAND",
         "causes/work/timeout_too_short.py: DEFAULT_LIMIT_S",
         "facts/endings/crashes.py: _PLAIN_CODES",
+        "facts/endings/crashes.py: _LINES_BELOW",
         "facts/machine/ambiguous_errors.py: _LINES_OF_ONE_ERROR",
         "check/devices/chosen_cards.py: GOOD_DRIVER",
         "facts/rank_table.py: SIGTERM",

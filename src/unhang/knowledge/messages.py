@@ -49,6 +49,8 @@ class MessageRow:
     """Only used when no other row matches the line."""
     cause: Cause | None = None
     """What a process died of whose exception holds this message, whatever else the log tells."""
+    stated: bool = False
+    """The message itself is the finding: no detector weighs it against others."""
 
     @property
     def pattern(self) -> re.Pattern[str]:

@@ -11,6 +11,7 @@ from unhang.evidence.items import SourceFile
 from unhang.evidence.logs import read_log
 from unhang.facts.build import build_facts
 from unhang.facts.endings.ended_from_outside import ended_from_outside
+from unhang.facts.endings.given_up import given_up
 from unhang.facts.incident_features import incident_features
 from unhang.facts.laggard.work_in_lines import active_during_wait, spanning_work
 from unhang.facts.logs.event_timing import is_preparing, timing_of
@@ -21,6 +22,7 @@ from unhang.facts.machine.transport_errors import TransportErrors, first_use_sta
 from unhang.facts.model import Facts
 from unhang.facts.pace.data_wait_share import data_wait_share
 from unhang.facts.waiting.timeouts import limit_not_in_force, tiny_limits
+from unhang.facts.worlds.role_waits import role_waits
 from unhang.findings import Source
 from unhang.program.syntax.print_statements import find_print_statement
 
@@ -287,3 +289,30 @@ def a_bar_that_counts_through_the_timeouts(share: float) -> object:
     waits = (timeout(rank, 400) for rank in (1, 2, 3))
     work = spanning_work(facts_of(before, *waits, after))
     return work is not None
+
+
+@turns("given_up.worked_before")
+def an_engine_that_worked(before_s: float) -> object:
+    """It printed how much it did so long before the check that nobody answered."""
+    worked, checked = (f"{NOON + timedelta(seconds=at):%Y-%m-%d %H:%M:%S},000" for at in (-before_s, 0))
+    replica = "Replica(id='r1', deployment='LLM', app='default')"
+    facts = facts_of(
+        f"(ServeReplica:default:LLM pid=7) INFO {worked} generated 4096 tokens",
+        f"(ServeController pid=1) WARNING {checked} controller 1 -- Didn't receive health check response for replica "
+        f"{replica} after 10.0s, marking it unhealthy.",
+        f"(ServeController pid=1) WARNING {checked} -- Replica {replica} failed health check, stopping it.",
+    )
+    found = given_up(facts)
+    return found is not None and found.worked is not None
+
+
+@turns("role_waits.last_words")
+def a_wait_in_the_last_words(lines: int) -> object:
+    """The trainer printed so many lines from its wait on."""
+    after = [f"12:00:{10 + at} [INFO] one more thing" for at in range(lines - 1)]
+    trainer = "\n".join(["12:00:01 [DEBUG] Waiting for training batch to arrive", *after]) + "\n"
+    logs = [
+        read_log(io.BytesIO(text.encode()), source=f"logs/{name}.log")
+        for name, text in (("trainer", trainer), ("orchestrator", "12:00:00 [INFO] Starting\n"))
+    ]
+    return bool(role_waits(logs))
