@@ -237,6 +237,8 @@ class Finding:
     """The question of ``unhang check`` that found it; empty for a stall."""
     subject: str = ""
     """What a finding of ``check`` is about: a variable, a device, a path."""
+    world: str = ""
+    """The world that its ranks are of, by its id; empty where the job has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +363,35 @@ class SuggestedEnvironment:
 
 
 @dataclass(frozen=True, slots=True)
+class World:
+    """Processes of a job that number their ranks together: its trainers, engines that generate, what scores.
+
+    ``role`` is one of ``knowledge/worlds/roles.toml``, and its ``id``; ``called``: what ``framework`` calls it,
+    ``programs`` as their lines do. ``world_size`` is None where nothing tells it.
+    """
+
+    id: str
+    role: str
+    called: str
+    framework: str
+    programs: tuple[str, ...]
+    world_size: int | None
+    ranks_seen: tuple[int, ...]
+    ranks_missing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorldEdge:
+    """Ranks of one world (none: whoever calls for it) waited for those of another, which did not answer."""
+
+    waiter: str
+    awaited: str
+    waiter_ranks: tuple[int, ...]
+    awaited_ranks: tuple[int, ...]
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The findings ranked (the first one is the verdict), what was ruled out, what could not be looked at."""
 
@@ -388,6 +419,10 @@ class Verdict:
     """Known incidents that look like this one, the most alike first."""
     health: Health | None = None
     """None where something is wrong or not explained, and for what ``unhang check`` says."""
+    worlds: tuple[World, ...] = ()
+    """Empty where the job has one. What is said of ranks beside the findings is of the first finding's."""
+    edges: tuple[WorldEdge, ...] = ()
+    """Who waited for whom across them."""
 
     @property
     def lead(self) -> Finding | None:

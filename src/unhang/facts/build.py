@@ -8,7 +8,15 @@ from typing import TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback, RecorderDump, SourceFile, StackDump
+from unhang.evidence.items import (
+    LogEvent,
+    LogReading,
+    ProcessExit,
+    PythonTraceback,
+    RecorderDump,
+    SourceFile,
+    StackDump,
+)
 from unhang.facts.alignment.group_table import declared_groups, groups_from_recordings, reopen_failed_calls
 from unhang.facts.alignment.mismatched_calls import find_mismatches
 from unhang.facts.alignment.nonfatal_mismatch import nonfatal_from_comparisons
@@ -33,6 +41,7 @@ from unhang.facts.waiting.progress_from_stacks import clear_gone_ranks, reconcil
 from unhang.facts.waiting.stalls import find_all_joined_stalls, find_stalls
 from unhang.facts.waiting.wait_graph import build_wait_graph
 from unhang.facts.world_size import ranks_of_job, world_size_of
+from unhang.facts.worlds.role_waits import role_waits
 from unhang.findings import Certainty, NotChecked, Unread
 from unhang.sentences import say
 
@@ -42,12 +51,15 @@ _Told = TypeVar("_Told", LogEvent, ProcessExit, PythonTraceback)
 WHICH_RANK = say("which process is which rank")
 
 
-def build_facts(evidence: EvidenceSet) -> Facts:
+def build_facts(
+    evidence: EvidenceSet, beside: tuple[str, ...] = (), job: Collection[LogReading] | None = None
+) -> Facts:
     """Everything detectors may ask, from whatever was read. The order of the evidence never matters.
 
     The steps below follow one another: each makes a new value of those before it, and none changes one.
     Never raises for bad evidence: what could not be built is in ``not_checked``, and :class:`MissingFact` where it
-    stood.
+    stood. ``beside``: other worlds of the job, which are not in ``evidence``; ``job``: the logs of all of them, where
+    these are not all.
     """
     steps = IsolatedSteps()
     made, revised = steps.made, steps.revised
@@ -122,6 +134,12 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         nodes=tuple(sorted(evidence.nodes, key=lambda n: (n.name, n.source.path))),
         earlier=tuple(sorted(evidence.earlier, key=lambda g: (g.kind, g.name, g.cause))),
         checkpoints=_checkpoints(evidence),
+        beside=beside,
+        role_waits=made(
+            say("which part of the job waits for which"),
+            lambda: () if evidence.manifests else role_waits(evidence.logs if job is None else job),
+            (),
+        ),
         not_checked=(*choice.not_checked, *_guessed_ranks(evidence), *steps.failed),
     )
 

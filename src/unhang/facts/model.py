@@ -28,6 +28,7 @@ from unhang.evidence.items import (
     ThreadStack,
 )
 from unhang.facts.pace_change import AllWait, LeastWaiting, OwnPlace, StepChange, UsedProcessor
+from unhang.facts.role_wait import RoleWait
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 from unhang.knowledge.messages import MessageRow, message_row
 from unhang.knowledge.numbers import TimeForm
@@ -337,17 +338,16 @@ class Facts:
     """Stacks of which nothing tells whose they are."""
     nonfatal_mismatches: tuple[CallMismatch, ...] = ()
     """Calls that differed and did not stop the job."""
-    checkpoints: tuple[Checkpoint, ...] = ()
-    """Newest first, as far as there are samples."""
-    earlier: tuple[EarlierSuspect, ...] = ()
-    """Hosts and cards that verdicts of earlier runs named."""
+    checkpoints: tuple[Checkpoint, ...] = ()  # newest first, as far as there are samples
+    earlier: tuple[EarlierSuspect, ...] = ()  # hosts and cards that verdicts of earlier runs named
     nodes: tuple[ObservedNode, ...] = ()
     """The other nodes, as the one that sampled saw them."""
-    machines: tuple[MachineSeries, ...] = ()
-    """What the machines were doing beside the job."""
+    machines: tuple[MachineSeries, ...] = ()  # what the machines were doing beside the job
     all_slower: AllWait | None = None
     least_waiting: LeastWaiting | None = None
     """In a job that moves: every rank waits most of the time, and steps have grown slower."""
+    beside: tuple[str, ...] = ()  # the other worlds of the job, by id
+    role_waits: tuple[RoleWait, ...] = ()  # of the whole job; those of its first world have them
     _told: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -42,8 +42,8 @@ HEADLINES = {
         "rank 1、2 在 all_reduce #41 里超时；rank 0 没有报告超时",
     ),
     "hit_log_of_vllm_names_no_cause": (
-        "No cause recognised; the last error is: ERROR 12-29 03:16:20 [core.py:780] EngineCore failed to start.",
-        "没有认出原因；最后一条错误是：ERROR 12-29 03:16:20 [core.py:780] EngineCore failed to start.",
+        "No line explains this error: ERROR 12-29 03:16:20 [core.py:780] EngineCore failed to start.",
+        "没有哪一行说明这个错误的原因：ERROR 12-29 03:16:20 [core.py:780] EngineCore failed to start.",
     ),
 }
 

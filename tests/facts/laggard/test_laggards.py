@@ -20,6 +20,7 @@ DOING = {
     "deadlock-order/hit_a_lock_held_by_who_waits_in_a_collective": "FileLockCycle",
     "rank-conditional-collective/hit_a_key_nobody_sets": "UnsetKey",
     "rank-frozen/hit_joins_a_thread_that_fills_a_queue": "JoinsWaitingThread",
+    "rank-conditional-collective/hit_log_engine_ranks_without_a_step": "WithoutStep",
     "rank-conditional-collective/hit_a_guard_that_only_one_rank_reaches": "InGuard",
     "rank-conditional-collective/hit_new_group_on_some": "BranchDivision",
     "rank-crashed/hit_stands_in_its_handler": "HandlesException",

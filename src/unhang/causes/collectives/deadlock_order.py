@@ -34,9 +34,11 @@ from unhang.facts.logs.waits_in_logs import LogWait, logged_waits
 from unhang.facts.model import Facts, PendingCall
 from unhang.facts.stacks.stack_divergence import diverge_in_library, first_differing_frames
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
+from unhang.facts.worlds.role_waits import waits_in_circle
 from unhang.findings import Call, Cause, Evidence, Grade, Phase, Remedy, Where
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
+from unhang.knowledge.worlds.roles import spoken_role
 from unhang.sentences import Text
 
 CAUSE = Cause.DEADLOCK_ORDER
@@ -55,6 +57,24 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         yield from _swapped(facts)
     yield from _teardown(facts)
     yield from _schedule(facts)
+    yield from _parts(facts)
+
+
+def _parts(facts: Facts) -> Iterator[DetectorResult]:
+    """Trainers, engines and drivers that wait for each other in a circle, by their last lines."""
+    circle = waits_in_circle(facts.role_waits)
+    if not circle:
+        return
+    waits = [
+        tell("part-waits", waiter=spoken_role(w.waiter), awaited=spoken_role(w.awaited), what=w.what) for w in circle
+    ]
+    yield make_signal(
+        Grade.ORDER,
+        tell("parts-in-circle", first=spoken_role(circle[0].waiter), then=spoken_role(circle[1].waiter)),
+        because=(*waits, tell("last-words")),
+        evidence=tuple(wait.evidence for wait in circle),
+        remedies=(remedy("break-circle-of-parts"),),
+    )
 
 
 def _calls(facts: Facts, ranks: tuple[int, ...]) -> dict[int, PendingCall]:

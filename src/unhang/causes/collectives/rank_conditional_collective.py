@@ -30,6 +30,7 @@ from unhang.causes.evidence_lines import (
     waiters_call,
 )
 from unhang.causes.wording import path_reasons
+from unhang.causes.wording.engine_reasons import without_step
 from unhang.causes.wording.mismatch_reasons import calls_in_words, two_sides
 from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts, grade_of_group, stall_signal
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
@@ -66,13 +67,12 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
             yield _jumped_out(facts, left, left.around)
         elif left.around is not None and left.reason is ExitReason.SKIPPED_ITERATION:
             yield _skipped_iteration(facts, left, left.around)
-    yield from _unused_parameters(facts)
+    yield from (*_unused_parameters(facts), *without_step(facts))
 
 
 def _unused_parameters(facts: Facts) -> Iterator[DetectorResult]:
     """DDP's own word: parameters that got no gradient on some ranks, whose reduction the others wait for."""
-    events = first_attempt(facts.events_of("ddp.unused"))
-    if not events:
+    if not (events := first_attempt(facts.events_of("ddp.unused"))):
         return
     ranks = ranks_of_events(events)
     yield make_signal(

@@ -25,6 +25,7 @@ from unhang.facts.logs.log_statements import events_stating, field_text, first_a
 from unhang.facts.logs.logged_values import logged_settings
 from unhang.facts.machine.nccl_reports import SegmentFailure, segment_failure
 from unhang.facts.model import Facts
+from unhang.facts.worlds.roles_seen import is_of_engines
 from unhang.findings import Cause, Consequence, Grade
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
@@ -35,7 +36,6 @@ tell = Sentences("causes/host-memory.toml")
 SIGKILL, SIGBUS = 9, 7
 _SYSTEM_ERROR = "unhandled system error"
 _BY_LAUNCHER = ("te.closing", "te.closefail", "ds.kill")
-_REDUCE_MEMORY = "reduce-host-memory"
 _NO_MEMORY = re.compile(r"Cannot allocate memory|ENOMEM")
 
 
@@ -59,9 +59,14 @@ def _killed(facts: Facts) -> DetectorResult | None:
         [*events, *loader],
         Grade.KERNEL,
         tell("killed" if told else "worker-killed"),
-        _REDUCE_MEMORY,
+        _use_less(facts),
         whole=told and ours,
     )
+
+
+def _use_less(facts: Facts) -> str:
+    """Engines that serve have no loaders of batches: what they keep on the host is theirs to say."""
+    return "reduce-host-memory-of-engine" if is_of_engines(facts) else "reduce-host-memory"
 
 
 def _is_own_process(facts: Facts, event: LogEvent) -> bool:
@@ -143,7 +148,7 @@ def _exception(facts: Facts) -> DetectorResult | None:
         where=crashes[0].where,
         because=(tell("first-failure"),),
         evidence=tuple(c.evidence for c in crashes[:3]),
-        remedies=(remedy(_REDUCE_MEMORY),),
+        remedies=(remedy(_use_less(facts)),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
@@ -151,7 +156,7 @@ def _exception(facts: Facts) -> DetectorResult | None:
 def _silent_kill(facts: Facts) -> DetectorResult | None:
     """SIGKILL or SIGBUS without a word of the kernel: memory is the usual sender, not the only one."""
     crashes = [c for c in primary_crashes(facts) if c.signal in (SIGKILL, SIGBUS)]
-    senders = [event for event in events_stating(facts, "killed") if event.kind not in _BY_LAUNCHER]
+    senders = [event for event in events_stating(facts, "killed", "ended-by-monitor") if event.kind not in _BY_LAUNCHER]
     if not crashes or senders or events_stating(facts, "host-memory", "shm"):
         return None
     ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
@@ -161,7 +166,7 @@ def _silent_kill(facts: Facts) -> DetectorResult | None:
         ranks=ranks,
         because=(tell("no-kernel-log"),),
         evidence=tuple(c.evidence for c in crashes[:3]),
-        remedies=(remedy(_REDUCE_MEMORY),),
+        remedies=(remedy(_use_less(facts)),),
     )
 
 

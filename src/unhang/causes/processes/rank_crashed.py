@@ -19,9 +19,10 @@ from unhang.causes.evidence_lines import group_label, operation_of, place_of, qu
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.evidence.items import Frame, LogEvent
 from unhang.facts.endings.crash_order import bare_exceptions, may_follow_from_others, names_its_cause
-from unhang.facts.endings.crashes import Crash, primary_crashes, signal_name
+from unhang.facts.endings.crashes import Crash, first_timeouts, primary_crashes, signal_name
 from unhang.facts.endings.ended_from_outside import ended_from_outside, is_interrupt
 from unhang.facts.endings.first_timeouts import TimeoutOrder
+from unhang.facts.endings.given_up import given_up
 from unhang.facts.endings.good_endings import is_uncaught
 from unhang.facts.endings.own_last_lines import handler_around
 from unhang.facts.endings.traceback_echoes import is_echo
@@ -293,7 +294,8 @@ def detect_gone(facts: Facts) -> Iterator[DetectorResult]:
         yield _bare(bare)
         return
     died = first_attempt(facts.events_of("ray.died"))
-    if died:
+    meant = given_up(facts) is not None or facts.events_of("ray.killed")
+    if died and not meant and first_timeouts(facts).classify_line(died[0]) is not TimeoutOrder.AFTER:
         yield _reported_dead(died)
         return
     logged = logged_waits(facts)

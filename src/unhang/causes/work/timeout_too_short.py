@@ -11,6 +11,7 @@ Certain when: after the other ranks' timeout the late rank is seen entering the 
 the program marks the work with a bound beyond the limit, and the limit is near or has passed.
 Likely when: the work that is seen would have ended within the limit that was meant; a mark has no bound; or some ranks
 still generate while others are done.
+A monitor's limit counts as well: a health check that a busy or compiling engine cannot answer in time.
 Possible when: only the printed limit is remarkably small, or is not the one that was set.
 """
 
@@ -20,10 +21,12 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.wording.signals import stall_signal
+from unhang.facts.endings.given_up import given_up
 from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.laggard.planned_work import MarkedWorkBeyondLimit, bounded_work, marked_work_beyond_limit
 from unhang.facts.laggard.uneven_generation import LongerGeneration, longer_generation_printed
 from unhang.facts.laggard.work_in_lines import spanning_work
+from unhang.facts.logs.log_statements import quote_event, quote_events
 from unhang.facts.model import Facts, Stall
 from unhang.facts.waiting.timeouts import LateArrival, late_arrivals, limit_not_in_force, tiny_limits
 from unhang.findings import Cause, Grade, Phase, Remedy
@@ -42,7 +45,7 @@ _SPARE = 1.5
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Each way to see it, once."""
-    for look in (_late_arrival, _cut_by_limit, _tiny, _marked, _generation, _not_in_force):
+    for look in (_late_arrival, _cut_by_limit, _tiny, _marked, _generation, _not_in_force, _given_up):
         told = look(facts)
         if told is not None:
             yield told
@@ -176,6 +179,22 @@ def _why_longer(found: LongerGeneration) -> Iterator[Text]:
     yield tell("own-prompts")
     if found.limit_s is not None:
         yield tell("limit", limit=found.limit_s)
+
+
+def _given_up(facts: Facts) -> Signal | None:
+    """A monitor ended a process that had not answered it in time, and that worked."""
+    found = given_up(facts)
+    if found is None:
+        return None
+    limit = () if found.limit_s is None else (tell("answer-limit", limit=found.limit_s),)
+    return make_signal(
+        Grade.ORDER,
+        tell("monitor-ended" if found.target else "monitor-ended-one", target=found.target, count=len(found.checks)),
+        whole=found.worked is not None,
+        because=(*limit, tell("worked-meanwhile") if found.worked is not None else tell("work-not-seen")),
+        evidence=(*quote_events(found.checks)[:2], quote_event(found.ended), *filter(None, (found.worked,))),
+        remedies=(remedy("raise-answer-limit"),),
+    )
 
 
 def _not_in_force(facts: Facts) -> Signal | None:

@@ -45,6 +45,7 @@ from unhang.facts.logs.log_statements import first_attempt, quote_event, timeout
 from unhang.facts.logs.per_rank_counts import StepCounts, UnequalCounts, step_counts, unequal_counts
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.stacks.rank_cohorts import RankCohort
+from unhang.facts.waiting.other_barriers import other_barrier
 from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, Where
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
@@ -78,6 +79,25 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
                 evidence=(*ended, *quote_mismatch(way.mismatch)),
                 remedies=(remedy("stop-together"),),
             )
+    yield from _in_other_barrier(facts)
+
+
+def _in_other_barrier(facts: Facts) -> Iterator[DetectorResult]:
+    """Behind its loop already, in a barrier of the framework that the others would reach after theirs."""
+    found = other_barrier(facts)
+    if found is None:
+        return
+    said = {"ranks": found.stall.laggards, "call": found.call, "waiters": found.stall.direct_waiters}
+    yield stall_signal(
+        Grade.ORDER,
+        tell("in-other-barrier", **said),
+        facts,
+        found.stall,
+        whole=False,  # as well as a call that only some ranks make
+        because=(tell("missed-by-framework", **said),),
+        more_evidence=(found.evidence,),
+        remedies=(remedy("stop-together"),),
+    )
 
 
 def _rank_dependent(facts: Facts, left: RankDependentExit) -> DetectorResult:

@@ -7,7 +7,7 @@ from unhang.facts.endings.crashes import Crash, first_timeouts
 from unhang.facts.endings.failure_kinds import cause_of_messages, cause_of_text, is_store_port
 from unhang.facts.endings.first_timeouts import TimeoutOrder
 from unhang.facts.endings.stated_failures import defers_to_other_failure
-from unhang.facts.endings.traceback_echoes import is_echo
+from unhang.facts.endings.traceback_echoes import asked_another_world, is_echo
 from unhang.facts.logs.log_statements import field_text, first_attempt
 from unhang.facts.model import Facts
 from unhang.findings import Cause
@@ -69,6 +69,10 @@ def bare_exceptions(facts: Facts) -> tuple[LogEvent, ...]:
     for event in first_attempt(facts.events_of("py.error")):
         exception, message = field_text(event, "exception"), field_text(event, "error")
         alone = PythonTraceback(event.source, event.rank, event.time_s, exception, message, ())
-        if not is_echo(alone) and cause_of_text(f"{exception}: {message}") is None:
+        if (
+            not is_echo(alone)
+            and not asked_another_world(alone, facts.beside)
+            and cause_of_text(f"{exception}: {message}") is None
+        ):
             found.append(event)
     return tuple(found)

@@ -17,14 +17,17 @@ from unhang.facts.endings.guard_errors import guard_errors, parse_guard_error, s
 from unhang.facts.endings.traceback_echoes import (
     _ECHO_TEXT,
     _HOST_OOM,
+    asked_another_world,
     is_echo,
     is_gpu_out_of_memory,
     raised_by_launcher,
+    says_wait,
 )
 from unhang.facts.evidence_quotes import quote_traceback
 from unhang.facts.model import Facts, RankFacts, once
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
+from unhang.knowledge.failure_language import VAGUE, find_failure_statement
 from unhang.late_pattern import late_pattern
 
 # The last line of a traceback, at the start of a line.
@@ -36,6 +39,8 @@ _NAMES_ITS_CAUSE = late_pattern(r"Expected to have finished reduction in the pri
 
 # Signals that peers, watchdogs and launchers send: by themselves they do not tell who failed.
 _VICTIM_SIGNALS = {signal.SIGTERM, signal.SIGABRT, signal.SIGINT, signal.SIGHUP}
+# So far behind an exception a library still explains it.
+_LINES_BELOW = 3
 # Above this a shell says which signal it was.
 _PLAIN_CODES = 128
 # Of these, what somebody sends to one process on purpose.
@@ -180,7 +185,9 @@ def signal_name(number: int) -> str:
 def _from_tracebacks(tracebacks: Iterable[PythonTraceback], facts: Facts) -> list[Crash]:
     found = []
     for traceback in tracebacks:
-        if is_echo(traceback) or traceback.exception.endswith(("KeyboardInterrupt", "SystemExit")):
+        if is_echo(traceback) or asked_another_world(traceback, facts.beside) or _waited_below(traceback, facts):
+            continue
+        if traceback.exception.endswith(("KeyboardInterrupt", "SystemExit")):
             continue
         if traceback.chained or _NAMES_ITS_CAUSE.search(traceback.message):
             continue
@@ -198,6 +205,16 @@ def _from_tracebacks(tracebacks: Iterable[PythonTraceback], facts: Facts) -> lis
             )
         )
     return found
+
+
+def _waited_below(traceback: PythonTraceback, facts: Facts) -> bool:
+    """The error says only that something below it failed, and lines right behind it that this was a wait."""
+    said = find_failure_statement(f"{traceback.exception}: {traceback.message}".replace("\n", " "), raised=True)
+    if said is None or said.row.strength != VAGUE:
+        return False
+    last = traceback.raised_line or traceback.source.line or 0
+    behind = (e for e in facts.events if e.source.path == traceback.source.path and e.rank == traceback.rank)
+    return any(0 <= (event.source.line or 0) - last <= _LINES_BELOW and says_wait(event.kind) for event in behind)
 
 
 def _crashes_from_guards(facts: Facts) -> list[Crash]:

@@ -92,11 +92,16 @@ class EndedFromOutside:
     events: tuple[LogEvent, ...]
     last: Evidence | None
     silent_s: float | None
+    sampled: bool = False
+    """Somebody had looked at stacks of its processes, which stood still."""
 
     @property
     def may_have_been_stuck(self) -> bool:
-        """A launcher was told to end by what a person sends who gives up waiting, and nobody had spoken just before."""
-        return _is_by_hand(self.events[0]) and (self.silent_s is None or self.silent_s >= SILENT_S)
+        """A launcher was told to end by what a person sends who gives up waiting, and nobody had spoken just before; or
+        somebody cancelled it after looking at its stacks."""
+        end = self.events[0]
+        cancelled = self.sampled and end.kind == "slurm.cancel" and not end.values.get("reason")
+        return cancelled or (_is_by_hand(end) and (self.silent_s is None or self.silent_s >= SILENT_S))
 
 
 @once
@@ -116,11 +121,12 @@ def ended_from_outside(facts: Facts) -> EndedFromOutside | None:
     lines += [line for log in logs for line in log.events]
     # of a flood only the first lines are kept; a blank one is not
     above = [line for line in lines if 0 < number - (line.source.line or 0) <= 2]
+    sampled = bool(facts.unattributed_stacks) or any(known.stack is not None for known in facts.ranks.values())
     if not above:
-        return EndedFromOutside(events, None, None)
+        return EndedFromOutside(events, None, None, sampled)
     last = max(above, key=lambda line: line.source.line or 0)
     silent_s = end.time_s - last.time_s if end.time_s is not None and last.time_s is not None else None
-    return EndedFromOutside(events, Evidence(last.source, shortened(last.text), last.rank), silent_s)
+    return EndedFromOutside(events, Evidence(last.source, shortened(last.text), last.rank), silent_s, sampled)
 
 
 def _is_by_hand(event: LogEvent) -> bool:

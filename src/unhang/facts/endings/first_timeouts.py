@@ -14,7 +14,8 @@ from datetime import datetime, timezone
 from unhang.evidence.items import LogEvent, LogReading, ProcessExit, PythonTraceback
 from unhang.knowledge.numbers import utc_time
 
-_KINDS = ("wd.timeout", "gloo.to")
+_KINDS = ("wd.timeout", "gloo.to", "hccl.ei0002", "jax.barrier", "sgl.watchdog", "trtllm.hang")
+"""Lines by which a wait of a program says that it ran out."""
 
 
 class TimeoutOrder(enum.Enum):
@@ -91,6 +92,14 @@ class FirstTimeouts:
         if self.reported_by(rank, ended.attempt):
             return TimeoutOrder.AFTER
         return self._of_time(ended.time_s, ended.attempt)
+
+    def classify_line(self, told: LogEvent) -> TimeoutOrder:
+        """A line about a process that ended: whoever watches it writes behind what it said."""
+        if told.attempt not in self._attempts:
+            return TimeoutOrder.BEFORE
+        if self._first_lines.get((told.attempt, told.source.path), told.source.line or 0) < (told.source.line or 0):
+            return TimeoutOrder.AFTER
+        return self._of_time(told.time_s, told.attempt)
 
     def _of_time(self, time_s: float | None, attempt: int) -> TimeoutOrder:
         after_s = self.after_s(time_s, attempt)

@@ -68,6 +68,8 @@ class StatedFailure:
     """It points at another process or an earlier line: that one leads."""
     late: bool = False
     """Ranks had waited in vain before it."""
+    by_row: bool = False
+    """A message that is a finding by itself."""
 
     @property
     def also(self) -> Cause | None:
@@ -87,7 +89,7 @@ class StatedFailure:
 
 def leading_failures(facts: Facts) -> tuple[StatedFailure, ...]:
     """The first failure of each cause that is named outright; where none is, the first that words hint at."""
-    own = [f for f in stated_failures(facts) if f.cause and not f.elsewhere and f.statement is not None]
+    own = [f for f in stated_failures(facts) if f.cause and not f.elsewhere and (f.statement or f.by_row)]
     own = [f for f in own if f.marked or has_failed(facts)]
     own = [f for f in own if f.attempt == min(each.attempt for each in own)]
     named = {f.cause: f for f in reversed(own) if f.names_cause}
@@ -176,7 +178,7 @@ def _known(facts: Facts) -> Iterator[StatedFailure]:
     for event in facts.events_where(lambda row: row.cause not in (None, Cause.UNKNOWN)):
         cause = message_row(event.kind).cause
         if not _steps_continued(event, facts):
-            yield _failure(event, None, cause)
+            yield replace(_failure(event, None, cause), by_row=message_row(event.kind).stated)
 
 
 def _failure(line: LogEvent, said: FailureStatement | None, cause: Cause | None) -> StatedFailure:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from unhang.evidence.items import Frame, PythonTraceback, StackDump, ThreadStack
 from unhang.evidence.logs.content.tracebacks import LAUNCHER
@@ -13,6 +14,7 @@ from unhang.facts.endings.guard_errors import parse_guard_error
 from unhang.facts.model import RankFacts
 from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.knowledge.failure_language import ELSEWHERE, find_failure_statement, without_guesses
+from unhang.knowledge.messages import match_message, message_row
 from unhang.late_pattern import late_pattern
 
 # What the launcher raises for a rank that failed is known from its module too: a broken line ends inside of its name.
@@ -35,6 +37,13 @@ _ECHO_TEXT = late_pattern(
     re.IGNORECASE,
 )
 
+
+_WAITED = frozenset(("echo", "missing-rank", "store-timeout", "timeout", "waiting"))
+_CLIENT_ERRORS = late_pattern(
+    r"^(?:httpx|httpcore|requests|aiohttp|openai|urllib3|grpc|zmq|asyncio|concurrent|ray)\b.*"
+    r"(?:Timeout|TimeoutError|ConnectError|ConnectionError|ReadError|ProtocolError|Disconnected\w*|ConnectorError|RpcError|Again)$"
+)
+_OUTSIDE = late_pattern(r"/(?:huggingface_hub|datasets|wandb|mlflow|swanlab|s3fs|boto\w*|gcsfs|fsspec)/")
 
 # Connections of the program's own: a loader's worker, a file server. torch.distributed never raises through these.
 _OWN_CONNECTIONS = late_pattern(r"/(torch/utils/data|urllib3|requests|botocore|aiohttp|fsspec|http/client\.py)(/|$)")
@@ -65,7 +74,29 @@ def is_echo(traceback: PythonTraceback) -> bool:
         return True  # what torch.multiprocessing raised for a child, whose own traceback follows
     if parse_guard_error(traceback) is not None:  # it waited for others and says why it waits no more
         return True
+    if _waited(f"{traceback.exception}: {traceback.message}"):
+        return True
     return bool(_ECHO_TEXT.search(without_guesses(traceback.message))) or _points_elsewhere(traceback)
+
+
+def says_wait(kind: str) -> bool:
+    """A message of this kind says that its process waited for another, or carries what another raised."""
+    row = message_row(kind)
+    return row.says in _WAITED and row.cause is None and not row.fallback
+
+
+@lru_cache(maxsize=4096)
+def _waited(text: str) -> bool:
+    rows = [match.row for match in match_message(text[:2000].replace("\n", " "))]
+    return any(says_wait(row.id) for row in rows) and all(row.cause is None for row in rows)
+
+
+def asked_another_world(traceback: PythonTraceback, beside: Collection[str]) -> bool:
+    """A client's error where other worlds of the job answer such calls: one did not, and its own lines say why. What is
+    asked of others (a hub, a store, a tracker) is the process' own failure."""
+    if not beside or _CLIENT_ERRORS.search(traceback.exception) is None:
+        return False
+    return not any(_OUTSIDE.search(frame.file) for frame in traceback.frames)
 
 
 def _points_elsewhere(traceback: PythonTraceback) -> bool:

@@ -69,6 +69,11 @@ class IdleActor:
 
 
 @dataclass(frozen=True, slots=True)
+class WithoutStep:
+    """Workers of a serving engine that wait for it to hand them a step: they did theirs, or were given none."""
+
+
+@dataclass(frozen=True, slots=True)
 class InGuard:
     """They wait in ``guard``, on the store, for ranks that are in a collective."""
 
@@ -96,6 +101,7 @@ Doing = (
     | JoinsWaitingThread
     | HandlesException
     | IdleActor
+    | WithoutStep
     | InGuard
     | BranchDivision
     | EarlyLoopExit
@@ -158,7 +164,8 @@ def _doing(facts: Facts, stall: Stall, cohort: RankCohort, waiters: RankCohort) 
         or joins_waiting_thread(facts, stall)
         # it failed, or has nothing more to do
         or _handles_exception(facts, stall)
-        or _idle_actor(facts, stall)
+        or _all_idle(facts, stall, "actor-idle", IdleActor())
+        or _all_idle(facts, stall, "engine-idle", WithoutStep())
         # it took another way through the program than the others
         or _in_guard(facts, cohort, waiters)
         or division_of_stall(facts, stall, cohort, waiters)
@@ -190,9 +197,9 @@ def _handles_exception(facts: Facts, stall: Stall) -> HandlesException | None:
     return HandlesException(ranks) if ranks else None
 
 
-def _idle_actor(facts: Facts, stall: Stall) -> IdleActor | None:
+def _all_idle(facts: Facts, stall: Stall, what: str, idle: _Doing) -> _Doing | None:
     activities = [facts.ranks[rank].activity for rank in stall.laggards]
-    return IdleActor() if all(a is not None and a.what == "actor-idle" for a in activities) else None
+    return idle if all(a is not None and a.what == what for a in activities) else None
 
 
 def _in_guard(facts: Facts, cohort: RankCohort, waiters: RankCohort) -> InGuard | None:

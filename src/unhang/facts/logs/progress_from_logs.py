@@ -7,12 +7,12 @@ first attempt counts: later ones echo it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from unhang.evidence.items import LogEvent, Signature
-from unhang.facts.collective_operations import canonical_operation
+from unhang.facts.collective_operations import canonical_operation, ranks_by_sizes
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import whole_threshold
@@ -63,15 +63,24 @@ def add_progress_from_logs(
     changed = dict(groups)
     for name, ranks in spoke.items():
         group = groups.get(name) or _new_group(name, descriptions.get(name, ""), world)
-        members = ranks.union(group.members)
+        as_large = _holds_everybody(added[name].values(), world)
+        members = ranks.union(group.members, world if as_large else ())
         if members - by_number != ranks or len({p.pending.position for p in added[name].values() if p.pending}) > 1:
             members -= by_number
-        group = replace(group, members=tuple(sorted(members)))
+        are_known = group.members_known or as_large
+        group = replace(group, members=tuple(sorted(members)), members_known=are_known)
         group = group.with_progress({**group.progress, **added[name]})
         if _mixes_groups(group):
             group = group.with_progress({})
         changed[name] = replace(group, silent=tuple(rank for rank in group.silent if rank not in went_down))
     return changed
+
+
+def _holds_everybody(progress: Iterable[GroupProgress], world: Sequence[int]) -> bool:
+    """The sizes of a call tell that as many ranks share it as the job has."""
+    calls = (one.pending for one in progress if one.pending is not None)
+    sizes = {ranks_by_sizes(call.operation, call.elements, call.output_elements) for call in calls} - {None}
+    return sizes == {len(world)}
 
 
 def _mixes_groups(group: GroupFacts) -> bool:

@@ -1,0 +1,57 @@
+"""Parts of a job whose last words are that they wait, and the circles that they close."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unhang.diagnosis.jobs import diagnose_jobs
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.worlds.role_waits import role_waits, waits_in_circle
+from unhang.findings import Cause
+
+ORCHESTRATOR = """\
+12:00:01 [INFO] Starting orchestrator step 121
+12:00:02 [INFO] Pausing inference engines for weight update
+"""
+TRAINER = """\
+12:00:00 [INFO] Resuming training from step 121
+12:00:03 [DEBUG] Waiting for training batch to arrive
+"""
+INFERENCE = """\
+12:00:00 [INFO] POST /v1/chat/completions 200
+12:00:04 [INFO] Receiving weights from trainer
+"""
+
+
+def logs_of(folder: Path, **logs: str) -> list[tuple[str, str]]:
+    for name, text in logs.items():
+        (folder / f"{name}.log").write_text(text)
+    return [(wait.waiter, wait.awaited) for wait in role_waits(read_evidence([str(folder)]).logs)]
+
+
+def test_the_last_words_of_each_part_tell_for_whom_it_waits(tmp_path: Path) -> None:
+    found = logs_of(tmp_path, orchestrator=ORCHESTRATOR, trainer=TRAINER, inference=INFERENCE)
+
+    assert sorted(found) == [("driver", "rollout"), ("rollout", "trainer"), ("trainer", "driver")]
+
+
+def test_a_wait_that_ended_is_none(tmp_path: Path) -> None:
+    went_on = TRAINER + "12:00:05 [DEBUG] Waited for batch to arrive for 1.9 seconds\n"
+
+    assert ("trainer", "driver") not in logs_of(tmp_path, orchestrator=ORCHESTRATOR, trainer=went_on)
+
+
+def test_parts_that_wait_for_each_other_are_a_deadlock_with_its_path(tmp_path: Path) -> None:
+    logs_of(tmp_path, orchestrator=ORCHESTRATOR, trainer=TRAINER, inference=INFERENCE)
+
+    (job,) = diagnose_jobs(read_evidence([str(tmp_path)]))
+
+    lead = job.verdict.findings[0]
+    assert lead.cause is Cause.DEADLOCK_ORDER
+    assert sum("waits for the" in str(text) for text in lead.because) == 3
+
+
+def test_a_chain_is_no_circle(tmp_path: Path) -> None:
+    logs_of(tmp_path, orchestrator=ORCHESTRATOR, trainer=TRAINER, inference="12:00:04 [INFO] POST /v1/chat 200\n")
+
+    assert waits_in_circle(role_waits(read_evidence([str(tmp_path)]).logs)) == ()
