@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from rich.cells import cell_len
 
-from unhang.diagnosis.diagnose import JobVerdict
+from unhang.diagnosis.jobs import JobVerdict
 from unhang.facts.endings.good_endings import is_job_over
 from unhang.findings import Cause, Status
 from unhang.report import labels

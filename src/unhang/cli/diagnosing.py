@@ -15,7 +15,7 @@ from unhang.cli.output.notes import note
 
 if TYPE_CHECKING:
     from unhang.cli.output.verdict_output import VerdictOutput
-    from unhang.diagnosis.diagnose import JobVerdict
+    from unhang.diagnosis.jobs import JobVerdict
     from unhang.errors import EvidenceError
     from unhang.evidence.checkpoints.checkpoint import Checkpoint
     from unhang.evidence.evidence_set import EvidenceSet
@@ -170,7 +170,7 @@ def _checkpoints(folders: Sequence[Path], evidence: EvidenceSet) -> tuple[Checkp
 
 
 def _reason(evidence: EvidenceSet) -> tuple[JobVerdict, ...]:
-    from unhang.diagnosis.diagnose import diagnose_jobs
+    from unhang.diagnosis.jobs import diagnose_jobs
     from unhang.facts.logs.foreign_text import holds_no_training
     from unhang.findings import Status
 

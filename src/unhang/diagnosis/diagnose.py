@@ -28,11 +28,8 @@ from unhang.diagnosis.restart import advise_restart
 from unhang.diagnosis.ruled_out import name_contradicted
 from unhang.diagnosis.severity import downgrade_outlived, soften_work
 from unhang.diagnosis.status import date_stall, decide_status
-from unhang.evidence.evidence_set import EvidenceSet
-from unhang.facts.build import build_facts
 from unhang.facts.fault_isolation import IsolatedSteps
 from unhang.facts.model import Facts
-from unhang.facts.separate_jobs import JobFiles, separate_jobs
 from unhang.findings import Status, Verdict
 from unhang.sentences import Text, say
 
@@ -101,24 +98,3 @@ def diagnose(facts: Facts, detectors: Sequence[Detector] = ALL_DETECTORS) -> Ver
         if steps.failed:
             verdict = replace(verdict, not_checked=(*verdict.not_checked, steps.failed.pop()))
     return verdict
-
-
-@dataclass(frozen=True, slots=True)
-class JobVerdict:
-    """The verdict on one job, the facts it rests on, and the files it is about."""
-
-    verdict: Verdict
-    facts: Facts
-    files: JobFiles
-
-
-_WORST_FIRST = ((Status.HANG, Status.CRASH), (Status.SLOW, Status.MISCONFIGURED), (Status.UNKNOWN,), (Status.HEALTHY,))
-
-
-def diagnose_jobs(evidence: EvidenceSet) -> tuple[JobVerdict, ...]:
-    """A verdict for each job that ``evidence`` is of; the worst first, and the latest of several."""
-    told = [(files, build_facts(files.evidence)) for files in reversed(separate_jobs(evidence))]
-    verdicts = [JobVerdict(diagnose(facts), facts, files) for files, facts in told]
-    return tuple(
-        sorted(verdicts, key=lambda one: [one.verdict.status in alike for alike in _WORST_FIRST], reverse=True)
-    )

@@ -92,7 +92,7 @@ def _without_answered_unknowns(findings: Sequence[Finding]) -> list[Finding]:
 def _answers(known: Finding, unknown: Finding) -> bool:
     if known.severity is Severity.NOTE:
         return False
-    if not unknown.ranks or not known.ranks:
+    if not unknown.ranks or not known.ranks or known.world != unknown.world:
         return True
     if set(known.ranks) & set(unknown.ranks) or known.group == unknown.group:
         return True
@@ -135,7 +135,7 @@ def _same(first: Finding, second: Finding) -> bool:
     that do not contradict each other: detectors look at the first attempt alone, so both speak of one stall, and
     who leaves out the rank had only the other line. Ranks that are only *possible* name nobody in a *likely* finding.
     """
-    if first.cause is not second.cause:
+    if first.cause is not second.cause or first.world != second.world:
         return False
     if first.where is not None and first.where == second.where:
         return True
@@ -176,7 +176,7 @@ def _join(first: Finding, second: Finding) -> Finding:
 
 def _explains(root: Finding, other: Finding) -> bool:
     """``other`` tells what follows from ``root``, which is *likely* at least."""
-    if root.certainty is Certainty.POSSIBLE or root.severity is Severity.NOTE:
+    if root.certainty is Certainty.POSSIBLE or root.severity is Severity.NOTE or root.world != other.world:
         return False
     if _leads_despite_certainty(root, other):
         return True
@@ -191,7 +191,7 @@ def _explains(root: Finding, other: Finding) -> bool:
 def _leads_despite_certainty(root: Finding, other: Finding) -> bool:
     """``root`` is why ``other`` is so, also where that is the more certain of the two: a process ended for the reason
     that ``root`` names, its partners lost their connections, or ranks that it took elsewhere are in other calls."""
-    if root.severity is not other.severity:
+    if root.severity is not other.severity or root.world != other.world:
         return False
     if other.ending is Ending.NAMED:
         return root.cause not in causes_that("no-reason")

@@ -48,7 +48,13 @@ def cause_of(finding: Finding, localizer: Localizer) -> list[str]:
     return known_cause(finding.cause.value, finding.certainty.value, localizer)
 
 
+def world_of(finding: Finding, localizer: Localizer) -> list[str]:
+    """Which world its ranks are of; nothing in a job of one."""
+    return [localizer.line(localizer.say(labels.world_label(finding.world)), 60)] if finding.world else []
+
+
 def _where(finding: Finding, localizer: Localizer) -> Iterator[str]:
+    yield from world_of(finding, localizer)
     if finding.ranks and not _names(finding.summary, finding.ranks):
         yield localizer.say(labels.ranks_label(finding.ranks))
     if finding.nodes:

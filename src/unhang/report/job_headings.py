@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.diagnosis.diagnose import JobVerdict
+from unhang.diagnosis.jobs import JobVerdict
 from unhang.facts.separate_jobs import JobFiles
 from unhang.knowledge.numbers import TimeForm, time_text
 from unhang.report.first_lines import spoken_headline

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import reduce
 
-from unhang.findings import Candidate, Certainty, Finding, Restart, Status, Verdict
+from unhang.findings import Candidate, Certainty, Finding, Restart, Status, Verdict, World
+from unhang.knowledge.worlds.roles import spoken_role
 from unhang.sentences import Text, rank_ranges, say
 
 STATUS: Mapping[Status, Text] = {
@@ -69,8 +71,35 @@ def headline(verdict: Verdict) -> Text:
     return say("The evidence does not show why the job stopped.")
 
 
+def world_label(world: str) -> Text:
+    """The name of a world, by its id."""
+    return Text("{world}", {"world": spoken_role(world)})
+
+
+def worlds_text(verdict: Verdict) -> Text:
+    """The worlds of the job, each with what its framework calls it and how many of its ranks were read."""
+    return reduce(lambda one, more: say("{one}; {more}", one=one, more=more), map(_world_text, verdict.worlds))
+
+
+def _world_text(world: World) -> Text:
+    name, count, called = world_label(world.id), len(world.ranks_seen), world.programs[:1] or (world.called,)
+    if world.world_size is not None:
+        return say(
+            "{name} ({called}): {count} of {world} ranks read",
+            name=name,
+            called=called[0],
+            count=count,
+            world=world.world_size,
+        )
+    if not count:
+        return say("{name} ({called}): no line names a rank", name=name, called=called[0])
+    return say("{name} ({called}): {count} {count:rank|ranks} read", name=name, called=called[0], count=count)
+
+
 def ranks_seen_text(verdict: Verdict) -> Text:
     """How many ranks the evidence covers; nothing where no problem was found and the gaps say who is missing."""
+    if verdict.worlds:
+        return worlds_text(verdict)
     count, missing, world = len(verdict.ranks_seen), verdict.ranks_missing, verdict.world_size
     if found_no_problem(verdict) and verdict.not_checked and (missing or world is None):
         return Text("")

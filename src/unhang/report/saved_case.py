@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from unhang.diagnosis.diagnose import JobVerdict
+from unhang.diagnosis.jobs import JobVerdict
 from unhang.errors import UsageError
 from unhang.evidence.evidence_set import EvidenceSet, manifest_of
 from unhang.evidence.file_names import rank_from_name

@@ -13,7 +13,7 @@ from rich.text import Text as Styled
 from unhang.facts.model import Facts
 from unhang.findings import Consequence, Finding, NotChecked, Remedy, Source, Status, Verdict, Where
 from unhang.report import labels
-from unhang.report.first_lines import cause_of, first_lines, spoken_headline
+from unhang.report.first_lines import cause_of, first_lines, spoken_headline, world_of
 from unhang.report.layout.claims import first_rows
 from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
@@ -237,6 +237,7 @@ def other_line(finding: Finding, localizer: Localizer) -> str:
     place = f" · {localizer.place(finding.where)}" if finding.where is not None else ""
     summary = localizer.line(localizer.say(finding.summary), 240)
     cause, *certainty = cause_of(finding, localizer) or [""]
+    certainty += world_of(finding, localizer)
     lead = "".join([cause, *map(localizer.parenthesized, certainty), localizer.colon]) if cause else ""
     return f"{lead}{summary}{place}"
 

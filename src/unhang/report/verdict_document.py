@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from unhang import __version__
@@ -42,6 +43,8 @@ from unhang.findings import (
     Unread,
     Verdict,
     Where,
+    World,
+    WorldEdge,
 )
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
@@ -121,6 +124,32 @@ class FindingItem(msgspec.Struct, frozen=True):
     consequences: list[ConsequenceItem]
     check: str | None
     subject: str | None
+    world: Annotated[str | msgspec.UnsetType, msgspec.Meta(description="Of its ranks, its calls and its evidence.")] = (
+        UNSET
+    )
+
+
+class WorldItem(msgspec.Struct, frozen=True):
+    """Processes that number their ranks together."""
+
+    id: str
+    role: str
+    called: str
+    framework: str
+    programs: list[str]
+    world_size: int | None
+    ranks_seen: list[Rank]
+    ranks_missing: list[Rank]
+
+
+class WorldEdgeItem(msgspec.Struct, frozen=True):
+    """Who waited for whom across worlds."""
+
+    waiter: str
+    awaited: str
+    waiter_ranks: list[Rank]
+    awaited_ranks: list[Rank]
+    evidence: EvidenceItem
 
 
 class RuledOutItem(msgspec.Struct, frozen=True):
@@ -242,6 +271,12 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     differential: list[CandidateItem]
     incidents: list[KnownIncidentItem]
     health: HealthItem | None
+    worlds: Annotated[list[WorldItem] | msgspec.UnsetType, msgspec.Meta(description="Absent where there is one.")] = (
+        UNSET
+    )
+    edges: Annotated[
+        list[WorldEdgeItem] | msgspec.UnsetType, msgspec.Meta(description="Absent where there is one world.")
+    ] = UNSET
     files: Annotated[list[str], msgspec.Meta(description="Of this job; empty where all that was named is of one.")] = []
     other_jobs: Annotated[
         list[VerdictDocument],
@@ -289,10 +324,13 @@ _ITEMS: Mapping[type, type[msgspec.Struct]] = {
     Stop: StopItem,
     Candidate: CandidateItem,
     Health: HealthItem,
+    World: WorldItem,
+    WorldEdge: WorldEdgeItem,
 }
 """The wire type of each part of a verdict: a field of it is the field of that name, told by ``_told``."""
 _COMMANDS = ("how", "commands")
 _NONE_WHERE_EMPTY: Mapping[type, tuple[str, ...]] = {Finding: ("check", "subject"), NotChecked: ("check",)}
+_ABSENT_WHERE_EMPTY = ("world", "worlds", "edges")
 
 
 def verdict_document(verdict: Verdict, localizer: Localizer) -> VerdictDocument:
@@ -301,6 +339,7 @@ def verdict_document(verdict: Verdict, localizer: Localizer) -> VerdictDocument:
     others = (*head, "incidents", "files", "other_jobs")
     names = [name for name in VerdictDocument.__struct_fields__ if name not in others]
     told = {name: _told(getattr(verdict, name), localizer.clean, localizer) for name in names}
+    told |= {name: told[name] if verdict.worlds else UNSET for name in _ABSENT_WHERE_EMPTY[1:]}
     # as the library has them, links and all
     incidents = [KnownIncidentItem(one.cause, one.link, one.happened, one.fixed) for one in verdict.incidents]
     return VerdictDocument(**head, **told, incidents=incidents)
@@ -327,6 +366,7 @@ def _item(part: Any, localizer: Localizer) -> msgspec.Struct:
         value = value.path if isinstance(value, Source) else value
         clean = localizer.command if name in _COMMANDS else localizer.clean
         told[name] = None if name in empty and not value else _told(value, clean, localizer)
+        told[name] = UNSET if name in _ABSENT_WHERE_EMPTY and not value else told[name]
     return kind(**told)
 
 

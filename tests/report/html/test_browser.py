@@ -11,7 +11,7 @@ from tests.report import fact_samples
 from tests.report import report_samples as samples
 from tests.report.report_browser import Browser
 from tests.test_cases import CASES, jobs_of
-from unhang.diagnosis.diagnose import diagnose_jobs
+from unhang.diagnosis.jobs import diagnose_jobs
 from unhang.evidence.inputs import read_evidence
 from unhang.report.html.page import write_html
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fuzz.seeds import MANIFEST, files_of, listed
 from tests.test_cases import case_folders, name_of
-from unhang.diagnosis.diagnose import diagnose_jobs
+from unhang.diagnosis.jobs import diagnose_jobs
 from unhang.evidence.inputs import read_evidence
 from unhang.findings import Verdict, Where
 from unhang.report.saved_case import save_case

@@ -15,7 +15,7 @@ from unhang.findings import Severity, Status, Verdict
 from unhang.report.redaction.redact import Redactor
 
 if TYPE_CHECKING:
-    from unhang.diagnosis.diagnose import JobVerdict
+    from unhang.diagnosis.jobs import JobVerdict
     from unhang.report.localizer import Localizer
 
 

@@ -23,7 +23,7 @@ from unhang.findings import Evidence, Finding, NotChecked, Verdict, Where
 from unhang.knowledge.tables import read_typed
 from unhang.knowledge.words import Phrase, text_of
 from unhang.report import labels
-from unhang.report.first_lines import cause_of, first_lines, spoken_headline
+from unhang.report.first_lines import cause_of, first_lines, spoken_headline, world_of
 from unhang.report.html.cited_lines import CitedLines
 from unhang.report.html.embedding import data_block, policy_hash
 from unhang.report.html.late_ranks import group_label, late_ranks, waited_lines
@@ -42,7 +42,7 @@ from unhang.report.verdict_document import verdict_document
 from unhang.sentences import Text, say
 
 if TYPE_CHECKING:
-    from unhang.diagnosis.diagnose import JobVerdict
+    from unhang.diagnosis.jobs import JobVerdict
 
 ASSETS = Path(__file__).parent
 NOBODY: frozenset[int] = frozenset()
@@ -204,7 +204,7 @@ def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer, before: int) 
 def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, localizer: Localizer) -> dict[str, Any]:
     further = len(finding.because) - labels.REASONS_SHOWN
     return {
-        "cause": cause_of(finding, localizer),
+        "cause": [*cause_of(finding, localizer), *world_of(finding, localizer)],
         "summary": localizer.sentence(finding.summary),
         "because": [localizer.sentence(text) for text in finding.because[: labels.REASONS_SHOWN]],
         "more": localizer.say(say("and {count} more: --format json", count=further)) if further > 0 else "",
