@@ -102,24 +102,23 @@ def read_cases(folder: Path) -> list[Case]:
 
 def diagnosed(log: Path) -> Answer:
     """What ``unhang diagnose`` says of a log."""
-    from unhang.diagnosis.diagnose import diagnose
+    from unhang.diagnosis.jobs import diagnose_jobs
     from unhang.diagnosis.remaining_rank import name_remaining_rank
     from unhang.errors import UnhangError
     from unhang.evidence.inputs import read_evidence
-    from unhang.facts.build import build_facts
     from unhang.findings import Cause, Certainty, Grade
 
     try:
-        facts = build_facts(read_evidence([str(log)]))
-        verdict = diagnose(facts)
+        job = diagnose_jobs(read_evidence([str(log)]))[0]
     except UnhangError as error:
         return Answer(("error",), summary=str(error))
+    verdict = job.verdict
     if not verdict.findings:
         return Answer(("unknown",), status=verdict.status.value)
     first = verdict.findings[0]
     if first.cause is Cause.UNKNOWN and first.certainty is Certainty.POSSIBLE and verdict.differential:
         guess = replace(first, cause=verdict.differential[0].cause, grade=Grade.BASE_RATE)
-        verdict = name_remaining_rank(facts, verdict.led_by(guess))
+        verdict = name_remaining_rank(job.facts, verdict.led_by(guess))
         first = verdict.findings[0]
     causes = tuple(finding.cause.value for finding in verdict.findings)
     return Answer(causes, first.certainty.value, frozenset(first.ranks), str(first.summary), verdict.status.value)

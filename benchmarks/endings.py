@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.first_sight import HEALTHY, ROOT, read_batch
-from unhang.diagnosis.diagnose import diagnose_jobs
+from unhang.diagnosis.jobs import diagnose_jobs
 from unhang.errors import UnhangError
 from unhang.evidence.inputs import read_evidence
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scripts.house import HERE
 from scripts.page_text import in_language, known, table_cell
-from unhang.diagnosis.diagnose import JobVerdict, diagnose_jobs
+from unhang.diagnosis.jobs import JobVerdict, diagnose_jobs
 from unhang.evidence.inputs import read_evidence
 from unhang.findings import Cause, Evidence
 from unhang.knowledge.known_incidents.incidents import Incident, incidents

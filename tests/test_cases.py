@@ -16,7 +16,7 @@ import pytest
 
 from tests.screen_rules import broken_screen_rules
 from unhang.cli.output.verdict_output import exit_code
-from unhang.diagnosis.diagnose import JobVerdict
+from unhang.diagnosis.jobs import JobVerdict
 from unhang.findings import Cause, Certainty, Verdict, Where
 
 CASES = Path(__file__).parent / "cases"
@@ -40,7 +40,7 @@ def name_of(folder: Path) -> str:
 
 
 def jobs_of(folder: Path) -> tuple[JobVerdict, ...]:
-    from unhang.diagnosis.diagnose import diagnose_jobs
+    from unhang.diagnosis.jobs import diagnose_jobs
     from unhang.evidence.inputs import read_evidence
 
     return diagnose_jobs(read_evidence([str(folder / "input")]))

@@ -10,6 +10,7 @@ from tests.cases import (
     make_marked,
     make_moving,
     make_waits,
+    make_worlds,
 )
 
 
@@ -23,6 +24,7 @@ def main() -> None:
         make_marked,
         make_moving,
         make_waits,
+        make_worlds,
     ):
         family.make()
 
