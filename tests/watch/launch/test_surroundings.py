@@ -85,7 +85,7 @@ def test_a_killed_front_leaves_the_job_and_later_nothing(tmp_path: Path) -> None
     front = subprocess.Popen([*ours(tmp_path / "run"), "sh", "-c", line], stderr=subprocess.DEVNULL)
     wait_for(lambda: (tmp_path / "records").exists() and (tmp_path / "records").read_text() != "")
     records = Path((tmp_path / "records").read_text().strip())
-    wait_for((records / "watching").exists)
+    wait_for(lambda: watchers(tmp_path))
 
     front.kill()
     front.wait(30)
@@ -101,7 +101,7 @@ def test_records_of_a_run_that_was_killed_whole_are_swept_by_the_next(tmp_path: 
     front = subprocess.Popen([*ours(tmp_path / "run"), "sh", "-c", line], start_new_session=True)
     wait_for(lambda: (tmp_path / "records").exists() and (tmp_path / "records").read_text() != "")
     records = Path((tmp_path / "records").read_text().strip())
-    wait_for((records / "watching").exists)
+    wait_for(lambda: watchers(tmp_path))
     os.utime(records, (time.time() - 3600,) * 2)
     run([*ours(tmp_path / "other"), "true"])
     assert records.exists(), "somebody still holds it"
@@ -117,6 +117,11 @@ def test_records_of_a_run_that_was_killed_whole_are_swept_by_the_next(tmp_path: 
     run([*ours(tmp_path / "third"), "true"])
 
     assert not records.exists()
+
+
+def watchers(folder: Path) -> list[int]:
+    """Those of the run below ``folder``; their lock is there before them."""
+    return processes_naming(f"unhang.watch.watcher\0{folder}/run")
 
 
 def processes_naming(text: str) -> list[int]:
