@@ -410,6 +410,17 @@ def test_a_cause_is_named_only_where_all_terms_agree(tmp_path: Path) -> None:
     assert "Cause it names" not in [detail["label"] for detail in head["details"]]
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Due to the asynchronous nature of CUDA kernels, GPU operations might run on corrupted/incomplete data.",
+        "Because this is a V100, prefix caching cannot be used here, so I had to set enable_chunked_prefill to False.",
+    ],
+)
+def test_a_sentence_that_is_mostly_about_something_else_names_no_cause(told: str) -> None:
+    assert not named_causes(list(sentences(told)))
+
+
 def test_in_a_thread_each_speaker_starts_anew() -> None:
     thread = """\
 Job hangs

@@ -12,10 +12,12 @@ from unhang.report.explain.article_advice import Advice, Worth
 from unhang.report.explain.article_judgement import causes_remedied, judged_for
 from unhang.report.explain.article_sentences import Sentence, says
 from unhang.report.explain.page import Explanation, ExplanationPage, PageLine
-from unhang.report.explain.term_search import asking_words, terms_within
+from unhang.report.explain.term_search import asking_words, share_named, terms_within
 from unhang.sentences import Text, say
 
 CAUSES_SHOWN, QUOTE, _SHORTEST_TITLE, _TITLES = 3, 160, 8, 8
+LEAST_NAMED = 0.3
+"""Of the weight of a sentence: one that is mostly about something else tells of a cause that we do not know."""
 _FEWEST_REMEDIES = 2
 """Different pieces of advice for one cause that make it what the article is about."""
 _COUNTS: dict[Worth, Text] = {
@@ -101,7 +103,9 @@ def _causes(named: Mapping[tuple[Cause, ...], Sentence]) -> list[tuple[Text, Pag
 
 
 def _causes_of(text: str) -> tuple[Cause, ...]:
-    """The causes that all terms in ``text`` have; none where they have none in common."""
+    """The causes that all terms in ``text`` have; none where they share none or are little of it."""
+    if share_named(text) < LEAST_NAMED:
+        return ()
     held = [term.causes for term in terms_within(text).values() if term.causes and not term.alone]
     shared = [cause for cause in held[0] if all(cause in one for one in held)] if held else []
     return tuple(Cause(cause) for cause in shared if cause != "unknown")

@@ -81,6 +81,12 @@ def terms_within(text: str, *, near: bool = False) -> Mapping[frozenset[str], Te
     return found
 
 
+def share_named(text: str) -> float:
+    """How much of the weight of ``text`` the names of terms in it have: all of it 1, none of it 0."""
+    named = {unit for units in terms_within(text) for unit in units}
+    return _weight(named) / (_weight(units_of(text)) or 1)
+
+
 @cache
 def asking_words() -> Mapping[str, tuple[str, ...]]:
     """The words of ``asking.toml`` by what they are for."""
