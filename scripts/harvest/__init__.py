@@ -1,0 +1,1 @@
+"""What programs print is finite and stands in their releases: see ``__main__``."""
