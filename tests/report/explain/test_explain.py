@@ -12,7 +12,7 @@ from unhang.findings import Cause
 from unhang.knowledge.hardware import xid_row
 from unhang.knowledge.messages import load_messages
 from unhang.knowledge.terms import terms
-from unhang.report.explain.explanation_text import explanation_layout
+from unhang.report.explain.explanation_text import explanation_layout, localized
 from unhang.report.explain.search import explain
 from unhang.report.localizer import Localizer
 
@@ -25,6 +25,29 @@ TIMEOUT = (
 
 def titles(text: str) -> list[str]:
     return [page.title for page in explain(text).pages]
+
+
+@pytest.mark.parametrize(
+    ("pasted", "title", "meaning"),
+    [
+        (
+            "(trainer pid=7) POST http://10.0.0.2:8000/pause timed out (attempt 1/3), retrying...",
+            "trl: POST {} timed out (attempt {}/{}), retrying...",
+            "Another process failed or did not answer: what that one printed first says more.",
+        ),
+        (
+            "Failed to install skill: [Errno 13] Permission denied: '/root/.skills'",
+            "trl: Failed to install skill: {}",
+            "It says only that something failed: the reason is printed with it or above it.",
+        ),
+    ],
+)
+def test_a_line_that_no_row_knows_is_of_a_template_of_a_program(pasted: str, title: str, meaning: str) -> None:
+    [page] = explain(pasted).pages
+
+    assert (page.kind, page.title) == ("message", title)
+    assert localized(page.meaning[0], Localizer("en")) == meaning
+    assert page.source.startswith("trl/")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from unhang.evidence.items import LogEvent
 from unhang.evidence.logs import read_log
 from unhang.knowledge.messages import MessageRow, load_messages, message_row
+from unhang.knowledge.templates.template_rows import ECHO, NOTHING, ROOT, WRAPPER, find_template
 from unhang.knowledge.terms import advice, term
 from unhang.report.explain.code_pages import term_page, xid_page
 from unhang.report.explain.page import ExplanationPage, PageLine
@@ -20,11 +21,25 @@ _HALF_A_NAME, _HALF_A_SENTENCE = 8, 2
 _NAME = re.compile(r"[a-z][A-Z]|[A-Z][/_]|[\w:]_\w|::|\d")
 _NCCL_SAYS = "host:1:1 [0] NCCL WARN "
 """Many copy what NCCL says without what stands in front of it."""
+_FEWEST_WORDS = 4
+"""Of a template: a question may hold fewer too."""
+_OF_TEMPLATES = {
+    ROOT: say("It says itself what is wrong."),
+    ECHO: say("Another process failed or did not answer: what that one printed first says more."),
+    WRAPPER: say("It says only that something failed: the reason is printed with it or above it."),
+    NOTHING: say("By itself it says nothing of a stall or a crash."),
+}
 
 
 def message_pages(text: str) -> list[ExplanationPage]:
     """What the pasted lines say, in their order: one page a kind of message, and pages of the codes in them."""
-    return _pages(text) or (_pages(_NCCL_SAYS + text, known_only=True) if " " in text and "\n" not in text else [])
+    one_line = " " in text and "\n" not in text
+    return (
+        (_pages(text, known_only=True) and _pages(text))
+        or (template_pages(text) if one_line else [])
+        or _pages(text)
+        or (_pages(_NCCL_SAYS + text, known_only=True) if one_line else [])
+    )
 
 
 def _pages(text: str, *, known_only: bool = False) -> list[ExplanationPage]:
@@ -37,6 +52,23 @@ def _pages(text: str, *, known_only: bool = False) -> list[ExplanationPage]:
     pages = [_page(event) for event in list(first.values())[:MESSAGES_SHOWN]]
     related = {page.title: page for event in reading.events for page in _related(event)}
     return pages + list(related.values())[:RELATED_SHOWN]
+
+
+def template_pages(text: str) -> list[ExplanationPage]:
+    """Of a line that a program of jobs prints and no row explains: which program it is, where, and what it is worth."""
+    row = find_template(text)
+    if row is None or len(row.template.replace("{}", " ").split()) < _FEWEST_WORDS:
+        return []
+    return [
+        ExplanationPage(
+            kind="message",
+            title=f"{row.program}: {row.template}",
+            meaning=(_OF_TEMPLATES[row.kind],),
+            causes=(row.cause.value,) if row.cause else (),
+            details=((say("Printed in versions"), row.releases),),
+            source=row.place,
+        )
+    ]
 
 
 def pages_with_phrase(text: str) -> list[ExplanationPage]:
