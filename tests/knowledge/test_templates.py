@@ -10,7 +10,7 @@ import pytest
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
 from unhang.knowledge.templates import template_rows
-from unhang.knowledge.templates.template_rows import find_template, literal_pairs, occurs_in, row_of, word_pairs
+from unhang.knowledge.templates.template_rows import find_templates, literal_pairs, occurs_in, row_of, word_pairs
 
 ROWS = (
     "worker died\techo\t\telsewhere\terror\t1.0..2.0\ta.py:f\tThe worker died on node {}",
@@ -31,7 +31,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _forget() -> None:
     template_rows._index.cache_clear()
-    find_template.cache_clear()
+    find_templates.cache_clear()
 
 
 @pytest.mark.usefixtures("shipped")
@@ -45,9 +45,8 @@ def _forget() -> None:
     ],
 )
 def test_a_line_is_of_the_longest_template_that_it_holds(line: str, place: str, cause: Cause | None) -> None:
-    row = find_template(line)
+    [row] = find_templates(line)
 
-    assert row is not None
     assert (row.program, row.place, row.cause) == ("engine", place, cause)
 
 
@@ -56,7 +55,23 @@ def test_a_line_is_of_the_longest_template_that_it_holds(line: str, place: str, 
     "line", ["", "the worker died on node 1", "must divide 7: Number of blocks 3", "worker", "died"]
 )
 def test_a_line_of_other_words_is_of_none(line: str) -> None:
-    assert find_template(line) is None
+    assert find_templates(line) == ()
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_template_that_several_programs_print_is_of_all_of_them(tmp_path: Path) -> None:
+    (tmp_path / "fork.tsv").write_text(f"{ROWS[0]}\n", encoding="utf-8")
+
+    assert [row.program for row in find_templates("The worker died on node 7")] == ["engine", "fork"]
+
+
+def test_a_template_may_be_little_of_a_line() -> None:
+    row = row_of("engine", ROWS[2].split("\t")[1:])
+
+    assert row.share_of("[7] Number of blocks 3 must divide 7") > 0.8
+    assert (
+        row.share_of("Number of blocks 3 of the table that somebody else has made must divide 7 or less than it") < 0.5
+    )
 
 
 def test_parts_stand_in_their_order() -> None:

@@ -1,7 +1,7 @@
 """Every message at WARN or above that programs of jobs print, as templates (``*.tsv`` beside it, one file a program).
 
 ``python -m scripts.harvest`` takes them from releases of the programs; ``{}`` stands for what is filled in.
-:func:`find_template` says which one a line is.
+:func:`find_templates` says which one a line is.
 """
 
 from __future__ import annotations
@@ -42,18 +42,30 @@ class TemplateRow:
     place: str
     template: str
 
+    def share_of(self, text: str) -> float:
+        """How much of ``text`` its literal parts are: without a log's prefix in front of it, and without what it fills
+        in at its end."""
+        parts = [part for each in self.template.split(_PLACE) if (part := each.strip())]
+        said = " ".join(text.split())
+        begin = 0 if self.template.startswith(_PLACE) else said.find(parts[0])
+        end = said.rfind(parts[-1]) + len(parts[-1]) if self.template.endswith(_PLACE) else len(said)
+        return len("".join(parts)) / max(end - begin, 1)
+
 
 @lru_cache(maxsize=8192)
-def find_template(text: str) -> TemplateRow | None:
-    """The template whose literal parts stand in ``text`` in their order, the longest of several; else None."""
+def find_templates(text: str) -> tuple[TemplateRow, ...]:
+    """The template whose literal parts stand in ``text`` in their order, the longest of several, as each program has it
+    that prints it; empty where there is none."""
     said = " ".join(text[:TEXT_CHARS].split())
-    index, best, most = _index(), None, 0
+    index, best, most = _index(), list[tuple[str, str]](), ""
     for words in dict.fromkeys(word_pairs(said)):
         for program, row in index.get(words, ()):
             template = row[row.rindex("\t") + 1 :]
-            if len(template) > most and occurs_in(template, said):
-                best, most = (program, row), len(template)
-    return None if best is None else row_of(best[0], best[1].split("\t"))
+            if len(template) > len(most) and occurs_in(template, said):
+                best, most = [], template
+            if template == most:
+                best.append((program, row))
+    return tuple(row_of(program, row.split("\t")) for program, row in sorted(set(best)))
 
 
 def occurs_in(template: str, text: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unhang.evidence.items import LogEvent
 from unhang.evidence.logs import read_log
 from unhang.knowledge.messages import MessageRow, load_messages, message_row
-from unhang.knowledge.templates.template_rows import ECHO, NOTHING, ROOT, WRAPPER, find_template
+from unhang.knowledge.templates.template_rows import ECHO, NOTHING, ROOT, WRAPPER, find_templates
 from unhang.knowledge.terms import advice, term
 from unhang.report.explain.code_pages import term_page, xid_page
 from unhang.report.explain.page import ExplanationPage, PageLine
@@ -23,6 +23,8 @@ _NCCL_SAYS = "host:1:1 [0] NCCL WARN "
 """Many copy what NCCL says without what stands in front of it."""
 _FEWEST_WORDS = 4
 """Of a template: a question may hold fewer too."""
+_LEAST_OF_LINE = 0.5
+"""Of the letters from where a template begins: of a line that says more, it is another program's sentence in ours."""
 _OF_TEMPLATES = {
     ROOT: say("It says itself what is wrong."),
     ECHO: say("Another process failed or did not answer: what that one printed first says more."),
@@ -33,40 +35,43 @@ _OF_TEMPLATES = {
 
 def message_pages(text: str) -> list[ExplanationPage]:
     """What the pasted lines say, in their order: one page a kind of message, and pages of the codes in them."""
-    one_line = " " in text and "\n" not in text
-    return (
-        (_pages(text, known_only=True) and _pages(text))
-        or (template_pages(text) if one_line else [])
-        or _pages(text)
-        or (_pages(_NCCL_SAYS + text, known_only=True) if one_line else [])
-    )
+    one_line, events = " " in text and "\n" not in text, _events(text)
+    if not one_line or any(not message_row(event.kind).fallback for event in events):
+        return _pages(events)
+    # a row that takes whatever no other row takes knows less of it
+    without_prefix = [event for event in _events(_NCCL_SAYS + text) if not message_row(event.kind).fallback]
+    return template_pages(text) or _pages(events or without_prefix)
 
 
-def _pages(text: str, *, known_only: bool = False) -> list[ExplanationPage]:
-    """``known_only``: without rows that take whatever no other row takes."""
-    reading = read_log(io.BytesIO(text.encode("utf-8", "replace")), source="paste")
+def _events(text: str) -> Sequence[LogEvent]:
+    return read_log(io.BytesIO(text.encode("utf-8", "replace")), source="paste").events
+
+
+def _pages(events: Sequence[LogEvent]) -> list[ExplanationPage]:
     first: dict[str, LogEvent] = {}
-    for event in reading.events:
-        if not (known_only and message_row(event.kind).fallback):
-            first.setdefault(event.kind, event)
+    for event in events:
+        first.setdefault(event.kind, event)
     pages = [_page(event) for event in list(first.values())[:MESSAGES_SHOWN]]
-    related = {page.title: page for event in reading.events for page in _related(event)}
+    related = {page.title: page for event in events for page in _related(event)}
     return pages + list(related.values())[:RELATED_SHOWN]
 
 
 def template_pages(text: str) -> list[ExplanationPage]:
     """Of a line that a program of jobs prints and no row explains: which program it is, where, and what it is worth."""
-    row = find_template(text)
-    if row is None or len(row.template.replace("{}", " ").split()) < _FEWEST_WORDS:
+    rows = find_templates(text)
+    if not rows or len(rows[0].template.replace("{}", " ").split()) < _FEWEST_WORDS:
         return []
+    if rows[0].share_of(text) < _LEAST_OF_LINE:
+        return []
+    row, programs = rows[0], ", ".join(each.program for each in rows)
     return [
         ExplanationPage(
             kind="message",
-            title=f"{row.program}: {row.template}",
+            title=f"{programs}: {row.template}",
             meaning=(_OF_TEMPLATES[row.kind],),
             causes=(row.cause.value,) if row.cause else (),
-            details=((say("Printed in versions"), row.releases),),
-            source=row.place,
+            details=((say("Printed in versions"), ", ".join(f"{each.program} {each.releases}" for each in rows)),),
+            source=", ".join(dict.fromkeys(each.place for each in rows)),
         )
     ]
 
