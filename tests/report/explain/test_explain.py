@@ -36,8 +36,8 @@ def titles(text: str) -> list[str]:
             "Another process failed or did not answer: what that one printed first says more.",
         ),
         (
-            "Failed to install skill: [Errno 13] Permission denied: '/root/.skills'",
-            "trl: Failed to install skill: {}",
+            "Failed to patch transformers HybridCache compatibility: no module named cache_utils",
+            "trl: Failed to patch transformers HybridCache compatibility: {}",
             "It says only that something failed: the reason is printed with it or above it.",
         ),
     ],
@@ -48,6 +48,13 @@ def test_a_line_that_no_row_knows_is_of_a_template_of_a_program(pasted: str, tit
     assert (page.kind, page.title) == ("message", title)
     assert localized(page.meaning[0], Localizer("en")) == meaning
     assert page.source.startswith("trl/")
+
+
+@pytest.mark.parametrize(
+    "pasted", ["Failed to load model, rc=1", "AttributeError: 'function' object has no attribute 'update'"]
+)
+def test_a_line_that_any_program_may_print_is_of_none(pasted: str) -> None:
+    assert not any(page.source.count(".py:") for page in explain(pasted).pages)
 
 
 @pytest.mark.parametrize(

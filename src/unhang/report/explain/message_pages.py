@@ -11,6 +11,7 @@ from unhang.evidence.logs import read_log
 from unhang.knowledge.messages import MessageRow, load_messages, message_row
 from unhang.knowledge.templates.template_rows import ECHO, NOTHING, ROOT, WRAPPER, find_templates
 from unhang.knowledge.terms import advice, term
+from unhang.late_pattern import late_pattern
 from unhang.report.explain.code_pages import term_page, xid_page
 from unhang.report.explain.page import ExplanationPage, PageLine
 from unhang.sentences import Text, say
@@ -21,8 +22,9 @@ _HALF_A_NAME, _HALF_A_SENTENCE = 8, 2
 _NAME = re.compile(r"[a-z][A-Z]|[A-Z][/_]|[\w:]_\w|::|\d")
 _NCCL_SAYS = "host:1:1 [0] NCCL WARN "
 """Many copy what NCCL says without what stands in front of it."""
-_FEWEST_WORDS = 4
-"""Of a template: a question may hold fewer too."""
+_FEWEST_WORDS = 5
+"""Of a template: fewer ("Failed to load model") are said by programs of all kinds, and in questions."""
+_WORDS = late_pattern(r"\w+")
 _LEAST_OF_LINE = 0.5
 """Of the letters from where a template begins: of a line that says more, it is another program's sentence in ours."""
 _OF_TEMPLATES = {
@@ -59,7 +61,7 @@ def _pages(events: Sequence[LogEvent]) -> list[ExplanationPage]:
 def template_pages(text: str) -> list[ExplanationPage]:
     """Of a line that a program of jobs prints and no row explains: which program it is, where, and what it is worth."""
     rows = find_templates(text)
-    if not rows or len(rows[0].template.replace("{}", " ").split()) < _FEWEST_WORDS:
+    if not rows or len(_WORDS.findall(rows[0].template.replace("{}", " "))) < _FEWEST_WORDS:
         return []
     if rows[0].share_of(text) < _LEAST_OF_LINE:
         return []
