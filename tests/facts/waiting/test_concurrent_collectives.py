@@ -104,3 +104,40 @@ def test_without_records_a_line_that_names_its_group_is_no_call_of_the_main_one(
     source = "def save():\n" + "    x = 1\n" * 7 + f"    {call}\n"
 
     assert (found([stack(0), stack(1)], [], source=source) is not None) is is_told
+
+
+ASYNC_SAVE = """
+
+
+
+import torch.distributed.checkpoint as dcp
+
+def train(model):
+    dcp.load(model.state_dict())
+    dcp.async_save(model.state_dict())
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [(ASYNC_SAVE, 9), (ASYNC_SAVE.replace("dcp.async_save", "writer.async_save"), None), (ASYNC_SAVE * 2, None)],
+    ids=["one call", "of another library", "two calls"],
+)
+def test_thread_of_a_library_is_at_the_only_line_that_can_have_begun_it(source: str, line: int | None) -> None:
+    def saving(rank: int) -> StackDump:
+        pid, library = 100 + rank, "/usr/lib/python3/site-packages/torch/distributed"
+        text = f"Process {pid}: python {TRAIN}\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+        text += f'Thread {pid} (idle): "MainThread"\n    {INSIDE.format("all_reduce")}\n    train ({TRAIN}:40)\n'
+        text += (
+            f'Thread {pid + 50} (idle): "AsyncCheckpointExecutor_0"\n    barrier ({library}/distributed_c10d.py:42)\n'
+        )
+        text += f"    save_wrapper ({library}/checkpoint/_async_thread_executor.py:30)\n"
+        text += "    _bootstrap (/usr/lib/python3.11/threading.py:1002)\n"
+        (dump,) = read_stacks(text.encode(), source=f"stacks/rank_{rank}.txt", rank=rank)
+        return dump
+
+    dumps = [of_groups(0, REDUCE, SAVE), of_groups(1, SAVE, REDUCE)]
+    told = found([saving(0), saving(1)], dumps, source=source)
+
+    assert told is not None
+    assert (told.other.operation, told.other.where and told.other.where.line) == ("barrier", line)

@@ -18,6 +18,7 @@ from unhang.facts.alignment.position_calls import Departure, comes_later, find_d
 from unhang.facts.divergence.bypass_paths import BypassPath, paths_around_call
 from unhang.facts.evidence_quotes import quote_line
 from unhang.facts.model import CallMismatch, Facts, once
+from unhang.facts.stacks.activity import is_in_thread
 from unhang.facts.stacks.rank_cohorts import (
     RankCohort,
     cohort_outside_library,
@@ -64,7 +65,7 @@ class CallOfSome:
     @property
     def in_thread(self) -> bool:
         """A thread beside the training made it."""
-        return _is_in_thread(self.made) and not _is_in_thread(self.without)
+        return is_in_thread(self.made.frames) and not is_in_thread(self.without.frames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +187,6 @@ def _made_by_aborted(facts: Facts, cohorts: tuple[RankCohort, ...], mismatch: Ca
     past = comes_later(entries, mismatch.position, at)
     call = call_of_some(facts, *(others + ended if past else ended + others))
     return replace(call, unsure=not any(entries.stacks) and not call.in_thread)
-
-
-def _is_in_thread(cohort: RankCohort) -> bool:
-    return any(f.file.endswith("threading.py") and f.function.endswith("_bootstrap") for f in cohort.frames)
 
 
 def call_of_some(facts: Facts, made: RankCohort, without: RankCohort) -> CallOfSome:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from unhang.evidence.items import Frame, SourceFile, StackDump, ThreadStack
 from unhang.facts.model import Activity
-from unhang.facts.stacks.calls_on_line import awaited_operation, calls_into_library, calls_on_line
+from unhang.facts.stacks.calls_on_line import awaited_operation, calls_into_library, calls_on_line, line_into_library
 from unhang.facts.stacks.source_context import stack_context
 from unhang.facts.stacks.user_frames import first_user_frame, is_user_frame
 from unhang.findings import Evidence, Phase, Source, Where
@@ -166,6 +166,11 @@ def _activity_on_line(
     return None
 
 
+def is_in_thread(frames: Sequence[Frame]) -> bool:
+    """Of a thread that Python code has started."""
+    return any(f.file.endswith("threading.py") and f.function.endswith("_bootstrap") for f in frames)
+
+
 def is_main_thread(stack: StackDump, thread: ThreadStack) -> bool:
     """By its name, the id of the process, or the frame it began in."""
     if thread.name == "MainThread" or (stack.pid is not None and thread.thread_id == str(stack.pid)):
@@ -223,7 +228,9 @@ def _is_notable(reading: _Reading) -> bool:
 def _activity(stack: StackDump, reading: _Reading, sources: _Sources, main: _Reading | None = None) -> Activity:
     thread = reading.thread
     where, frames = reading.where, thread.frames
-    if where is None and main is not None and main is not reading:
+    if where is None and is_in_thread(frames):
+        where = line_into_library(sources, frames)
+    elif where is None and main is not None and main is not reading:
         # A thread of autograd runs the hook; the line that asked for it is the main thread's.
         where = main.where
     seen = frames if reading.where is not None or main is None else main.thread.frames

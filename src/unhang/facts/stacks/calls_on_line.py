@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 
-from unhang.evidence.items import SourceFile
+from unhang.evidence.items import Frame, SourceFile
+from unhang.findings import Where
+from unhang.knowledge.activities import bare_function
 from unhang.knowledge.collectives import source_names
-from unhang.program.syntax.syntax_tree import LinePosition, call_name, dotted, own_nodes, parse_file
+from unhang.knowledge.libraries import is_library_file, module_path
+from unhang.program.syntax.name_resolution import ModuleScope, ModuleTable
+from unhang.program.syntax.syntax_tree import LinePosition, call_name, dotted, own_nodes, parse_file, parsed_files
 
 _RETURN_WORK_TOO = {"all_gather_single", "reduce_scatter_single", "all_reduce_coalesced"}
 
@@ -25,6 +30,30 @@ def call_spelled_on_line(source: SourceFile, line: int, name: str) -> str | None
     place = _place(source, line)
     calls = place.calls(line) if place is not None else ()
     return next((ast.unparse(call)[:200] for call in calls if call_name(call) == name), None)
+
+
+def line_into_library(sources: Mapping[str, SourceFile], frames: Sequence[Frame]) -> Where | None:
+    """The only own line that calls what a thread of a library goes on with: by the package of the thread's outermost
+    function, and a word of its name (``async_save`` begins ``save_wrapper`` of torch.distributed.checkpoint). None
+    where no line, or several, can have begun it."""
+    installed = (f for f in reversed(frames) if not f.native and "-packages/" in f.file and is_library_file(f.file))
+    first = next(installed, None)
+    if first is None:
+        return None
+    package, words = module_path(first.file).rpartition("/")[0].replace("/", "."), _words(bare_function(first.function))
+    found = []
+    for file, parsed in parsed_files(sources.values()):
+        table = ModuleTable()
+        table.add(ModuleScope(file.path, parsed.tree))
+        for call in (node for node in parsed.nodes if isinstance(node, ast.Call) and _words(call_name(node)) & words):
+            place = parsed.place(call.lineno)
+            if place is not None and f"{table.outside(dotted(call.func), file.path)}.".startswith(f"{package}."):
+                found.append(Where(file.path, call.lineno, getattr(place.function, "name", "")))
+    return found[0] if len(found) == 1 else None
+
+
+def _words(name: str) -> set[str]:
+    return {word for word in name.split("_") if word}
 
 
 def awaited_operation(source: SourceFile, line: int) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from unhang.facts.alignment.group_table import recorded_call
 from unhang.facts.collective_operations import POINT_TO_POINT, canonical_operation
 from unhang.facts.model import Activity, Facts, GroupFacts, RankFacts
+from unhang.facts.stacks.activity import is_in_thread
 from unhang.facts.stacks.calls_on_line import call_spelled_on_line
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, in_collective, is_in_backward
 from unhang.findings import Phase
@@ -62,7 +63,8 @@ def _names_group(facts: Facts, call: Activity) -> bool:
 def _pair(known: RankFacts) -> tuple[Activity, Activity] | None:
     """The two threads of a rank, the one that trains first; they stand at lines of their own. Backward counts where it
     sleeps, in the all-reduce of a hook."""
-    everything = [a for a in (known.activity, *known.threads) if a is not None and a.where is not None]
+    threads = [a for a in (known.activity, *known.threads) if a is not None]
+    everything = [a for a in threads if a.where is not None or is_in_thread(a.frames)]
     waits = [_in_hook(a) if is_in_backward(known, a) else a for a in everything]
     inside = [a for a in waits if in_collective(a) and a.operation not in POINT_TO_POINT]
     if len(inside) != 2 or inside[0].where == inside[1].where:
