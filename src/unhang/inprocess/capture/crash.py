@@ -134,10 +134,10 @@ class CrashEvidence:
                 line=line,
                 function=function,
                 frames=lines[-_FRAMES:],
-            )
+            ).encode()  # before the file is there: whoever is ended in between leaves none
             number = os.open(f"{self.stem}.except", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
-                os.write(number, said.encode())
+                os.write(number, said)
             finally:
                 os.close(number)
         except Exception as error:  # noqa: BLE001  the edge to the user's program
