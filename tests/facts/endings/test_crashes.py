@@ -113,7 +113,13 @@ def test_attempts_after_the_first_come_later() -> None:
 
 @pytest.mark.parametrize("code", [-15, -6, -2, -1, 143, 134])
 def test_signals_that_peers_and_launchers_send_tell_nothing(code: int) -> None:
-    assert crashes(exits=(ended(1, code),)) == ()
+    assert crashes(exits=(ended(1, code), ended(2, code))) == ()
+
+
+@pytest.mark.parametrize("code", [-6, 134])
+def test_one_that_aborts_alone_where_nobody_waited_in_vain_may_have_crashed(code: int) -> None:
+    assert [(c.rank, c.when) for c in crashes(exits=(ended(1, code),))] == [(1, TimeoutOrder.UNKNOWN)]
+    assert crashes(traceback(0, "RuntimeError", "Connection closed by peer"), exits=(ended(1, code),)) == ()
 
 
 @pytest.mark.parametrize(("code", "name"), [(-9, "SIGKILL"), (137, "SIGKILL"), (-11, "SIGSEGV"), (139, "SIGSEGV")])

@@ -244,20 +244,22 @@ def _from_exits(facts: Facts) -> list[Crash]:
     explained = {t.rank for t in facts.tracebacks if t.rank is not None}
     explained |= {e.rank for e in orphaned_exception_lines(facts) if e.rank is not None and _ECHO_TEXT.search(e.text)}
     explained |= _explained_by_unranked_echoes(facts)
-    alone = _killed_alone(facts)
+    alone, lone_abort = _killed_alone(facts), _aborted_alone(facts)
     timeouts = first_timeouts(facts)
     for rank in facts.ranks.values():
         if rank.exit is None or rank.alive or is_collateral_exit(rank):
             continue
+        unexplained = lone_abort and rank.stack is None
         crash = _crash_of_exit(
             rank.rank,
             rank.exit,
             has_traceback=rank.rank in explained,
             alone=rank.exit.exit_code in alone,
-            by_itself=_ended_itself(rank),
+            by_itself=unexplained or _ended_itself(rank),
         )
         if crash is not None:
-            found.append(replace(crash, when=timeouts.classify_exit(rank.exit, rank.rank)))
+            when = timeouts.classify_exit(rank.exit, rank.rank)
+            found.append(replace(crash, when=TimeoutOrder.UNKNOWN if unexplained else when))
     placed = {(e.source.path, e.source.line) for r in facts.ranks.values() if (e := r.exit) is not None}
     for exit_ in facts.exits:
         # A launcher that names only the local rank: that somebody was killed is known, who is not.
@@ -295,6 +297,14 @@ def _killed_alone(facts: Facts) -> set[int | None]:
         return set()
     codes = Counter(exit_.exit_code for exit_ in exits if not exit_.terminated_by_launcher)
     return {code for code, count in codes.items() if count == 1}
+
+
+def _aborted_alone(facts: Facts) -> bool:
+    """One process aborted, no other failed, and nobody printed that a wait ran out, as watchdogs do that abort."""
+    exits = [rank.exit for rank in facts.ranks.values() if rank.exit is not None and rank.exit.exit_code]
+    aborted = [exit_ for exit_ in exits if exit_.exit_code in (-signal.SIGABRT, _PLAIN_CODES + signal.SIGABRT)]
+    told = any(not raised_by_launcher(t) for t in facts.tracebacks) or facts.events_of("wd.", "hb.", "gloo.to")
+    return len(aborted) == len(exits) == 1 and not told
 
 
 def _ended_itself(rank: RankFacts) -> bool:
