@@ -152,6 +152,8 @@ _REPORTS = (
     (("desync.never", "desync.behind"), "desync debug"),
     (("hvd.missing",), "Horovod's stall check"),
     (("jax.missing",), "JAX's coordination service"),
+    (("fr.missing",), "torch's dump analyser"),
+    (("nvrx.missing",), "NVIDIA's resiliency extension"),
 )
 
 
@@ -165,7 +167,7 @@ class ReportedMissing:
 
 
 def reported_missing_ranks(facts: Facts) -> ReportedMissing | None:
-    """The first report that names ranks: monitored barrier, desync debug, Horovod, JAX."""
+    """The first report that names ranks."""
     for kinds, source_kind in _REPORTS:
         events = first_attempt(facts.events_of(*kinds))
         ranks: set[int] = set()
