@@ -55,6 +55,11 @@ def is_training_library(package: str) -> bool:
     return package in _names()["training"]
 
 
+def is_engine_file(path: str) -> bool:
+    """True for a file of an engine that generates or serves."""
+    return module_path(path).partition("/")[0] in _names()["engines"]
+
+
 def is_unknown_package(path: str) -> bool:
     """True for an installed package that no list knows: often the user's own program, installed with pip."""
     file = path.replace("\\", "/")

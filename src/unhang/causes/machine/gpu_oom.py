@@ -20,6 +20,7 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, ranks_of_events
 from unhang.facts.model import Facts
+from unhang.facts.worlds.roles_seen import is_of_engines
 from unhang.findings import Cause, Consequence, Grade
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
@@ -50,9 +51,13 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         calls=waiters_call(stall.direct_waiters, stall.call) if stall else (),
         because=(tell("first-failure", exception=first.exception),),
         evidence=tuple(c.evidence for c in memory[:3]),
-        remedies=(remedy("reduce-gpu-memory"), remedy("enable-expandable-segments")),
+        remedies=(remedy(_less(facts)), *(() if is_of_engines(facts) else (remedy("enable-expandable-segments"),))),
         consequences=(Consequence(CAUSE, others, len(others), tell("waited-for-it", ranks=others)),) if others else (),
     )
+
+
+def _less(facts: Facts) -> str:
+    return "reduce-gpu-memory-of-engine" if is_of_engines(facts) else "reduce-gpu-memory"
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -73,7 +78,7 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
         Grade.ORDER,  # that it ran out is stated; that it ended somebody follows from what comes after it
         tell("out-of-memory-of" if ranks else "out-of-memory", ranks=ranks),
         events,
-        "reduce-gpu-memory",
+        _less(facts),
         whole=not survived and not primary_crashes(facts),
         because=(tell("steps-after" if survived else "none-went-on"),),
     )

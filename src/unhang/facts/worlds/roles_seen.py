@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unhang.facts.model import Facts, once
+from unhang.knowledge.libraries import is_engine_file
 from unhang.knowledge.worlds.roles import Role, program_row
 
 
@@ -15,6 +16,6 @@ def roles_seen(facts: Facts) -> frozenset[Role]:
 
 
 def is_of_engines(facts: Facts) -> bool:
-    """Engines that generate or serve printed it, and no trainer."""
-    seen = roles_seen(facts)
-    return bool(seen & {"server", "rollout"}) and "trainer" not in seen
+    """Engines that generate or serve printed it or raised in it, and no trainer printed it."""
+    seen, files = roles_seen(facts), (frame.file for raised in facts.tracebacks for frame in raised.frames)
+    return (bool(seen & {"server", "rollout"}) or any(map(is_engine_file, files))) and "trainer" not in seen
