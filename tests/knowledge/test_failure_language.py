@@ -55,6 +55,8 @@ SAID = [
     (f"OSError: [Errno 24] {os.strerror(24)}: '/proc/self'", Cause.HOST_MEMORY),
     (f"RuntimeError: unable to write to file </torch_12>: {os.strerror(28)} (28) in shared memory", Cause.HOST_MEMORY),
     ("Last State: Terminated  Reason: OOMKilled  Exit Code: 137", Cause.HOST_MEMORY),
+    ("trainer-0   0/1   Evicted   0   3h", Cause.HOST_MEMORY),
+    ("SafetensorError: Error while deserializing header: incomplete metadata", Cause.RANK_CRASHED),
     ("RuntimeError: can't start new thread", Cause.HOST_MEMORY),
     ("terminate called after throwing an instance of 'std::bad_alloc'", Cause.HOST_MEMORY),
     ("RuntimeError: 内存不足, 无法分配内存", Cause.HOST_MEMORY),
@@ -106,6 +108,8 @@ def test_a_line_as_programs_print_it_says_its_cause(line: str, cause: Cause) -> 
         ("recv: Connection reset by peer", ELSEWHERE),
         ("EI0002: The wait execution of the Notify register times out.", ELSEWHERE),
         ("RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)", VAGUE),
+        ("RuntimeError: TransferEngine initialization failed with ret_value: -1", VAGUE),
+        ("RuntimeError: ACL stream synchronize failed, error code:107020", VAGUE),
         ("Warning: using GPU 0 to perform barrier as devices used by this process are currently unknown", HARMLESS),
         ("[W] The client socket cannot be initialized (errno: 97 - Address family not supported).", HARMLESS),
     ],
@@ -125,6 +129,9 @@ def test_what_points_elsewhere_names_no_cause(line: str, strength: str) -> None:
         "KeyError: 'label'",
         "ValueError: Expected input batch_size (8) to match target batch_size (4).",
         "val accuracy 0.91, saved best model to out/best.pt",
+        "WARNING rollout: sampling target of 30 min exceeded, 1 straggler, honoring tool timeout",
+        "INFO evicted 312 cached blocks to make room for request 8841",
+        "ERROR failed to resolve reward function of task 12",
     ],
 )
 def test_ordinary_lines_and_errors_of_the_program_say_nothing(line: str) -> None:
@@ -165,6 +172,8 @@ def stated(line: str) -> LanguageRow:
 def test_guesses_and_advice_state_nothing() -> None:
     assert find_failure_statement("Workers can fall out of sync if one of them runs out of memory.") is None
     assert find_failure_statement("Possible Cause: 1. The process exited. 2. Packet loss on the link.") is None
+    listed = "Worker died. There are some potential root causes. (1) It is killed by SIGKILL by OOM killer."
+    assert find_failure_statement(listed) is None
     assert stated("EI0002 上报。可能原因：1. 内存不足 2. 网络不可达").cause is None
     assert without_guesses("It failed, so this usually means OOM") == "It failed,"
 

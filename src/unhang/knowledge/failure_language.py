@@ -98,7 +98,8 @@ _GUESS = late_pattern(
 
 
 _ADVICE = late_pattern(
-    r"(?:\b(?:(?:possible|common) (?:cause|reason)s?|solution|suggestion|how to fix)\b|可能原因|解决方法|解决方案).*",
+    r"(?:\b(?:(?:possible|common|potential|likely) (?:root )?(?:cause|reason)s?|solution|suggestion|how to fix)\b"
+    r"|可能原因|解决方法|解决方案).*",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -248,12 +249,12 @@ def _phrase_pattern(words: str) -> re.Pattern[str]:
 
 def _pattern_of(words: str) -> Iterator[str]:
     """The words, of which the spaces may be missing; ``*`` is up to four words. Short ones must stand alone."""
-    alone = len(words) < MIN_CUT_CHARS
-    yield r"(?<![0-9a-z])" if alone and words[0].isascii() else ""
-    for number, part in enumerate(words.split("*")):
+    parts = words.split("*")
+    yield r"(?<![0-9a-z])" if len(parts[0]) < MIN_CUT_CHARS and words[0].isascii() else ""
+    for number, part in enumerate(parts):
         yield r" ?(?:[^ ]+ ){0,4}?" if number else ""
         yield " ?".join(map(re.escape, part.split()))
-    yield r"(?![0-9a-z])" if alone and words[-1].isascii() else ""
+    yield r"(?![0-9a-z])" if len(parts[-1]) < MIN_CUT_CHARS and words[-1].isascii() else ""
 
 
 @cache
