@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from unhang.diagnosis.jobs import diagnose_jobs
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.worlds.worlds_of_job import WorldFiles, worlds_of
@@ -70,3 +72,38 @@ def test_one_world_says_nothing_of_worlds(tmp_path: Path) -> None:
 
     assert verdict.worlds == verdict.edges == ()
     assert all(not finding.world for finding in verdict.findings)
+
+
+GROUP = "(LLMRayActor pid=910) init_process_group: master_port=40871, rank=1, world_size=9, group_name=openrlhf\n"
+
+
+def test_the_size_of_a_group_with_a_name_is_not_that_of_the_job(tmp_path: Path) -> None:
+    first, *_ = worlds(tmp_path, driver=TRAINERS + GROUP)
+
+    assert [size for log in first.evidence.logs for size in log.sizes] == []
+
+
+MEMORY = """\
+{prefix}Traceback (most recent call last):
+{prefix}  File "/venv/lib/python3.11/site-packages/{package}/device_allocator/cumem.py", line 75, in create_and_map
+{prefix}    python_create_and_map(*allocation_handle)
+{prefix}RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62
+"""
+
+
+@pytest.mark.parametrize(
+    ("prefix", "package", "advised"),
+    [
+        ("(Worker_TP0 pid=910) ", "torch", "the engine"),
+        ("", "vllm", "the engine"),
+        ("", "torch", "per step"),
+        ("(ActorModelRayActor pid=800) ", "torch", "per step"),
+    ],
+)
+def test_an_engine_without_memory_gets_the_engines_switches(
+    prefix: str, package: str, advised: str, tmp_path: Path
+) -> None:
+    told = verdict_on(tmp_path, MEMORY.format(prefix=prefix, package=package))
+
+    assert told.findings[0].cause is Cause.GPU_OOM
+    assert advised in str(told.findings[0].remedies[0].title)

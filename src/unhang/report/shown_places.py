@@ -35,7 +35,9 @@ def _headed_places(finding: Finding, facts: Facts | None) -> Iterator[tuple[Text
     here, waiting = finding.where, finding.waiter_where
     there = [one for one in known if _stands_at(one, waiting) and not _stands_at(one, here)]
     if here is not None:
-        named = tuple(rank for rank in finding.ranks if all(rank != one.rank for one in there)) or finding.ranks
+        unseen = [one for one in known if not any(_frames(one))] if any(_stands_at(one, here) for one in known) else []
+        others = {one.rank for one in (*there, *unseen)}
+        named = tuple(rank for rank in finding.ranks if rank not in others) or finding.ranks
         yield _heading(named, here, [one for one in known if one.rank in named]), here
     if waiting not in (None, here):
         ranks = tuple(one.rank for one in there)

@@ -258,9 +258,9 @@ def _evidence(facts: Facts, ranks: tuple[int, ...], calls: dict[int, PendingCall
 
 
 def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
-    """Every rank that was heard gave up waiting at the same time: all in sends, or all in receives, or each in a group
-    in which nobody else waits (`[PG ID 1 PG GUID 1 Rank 0]`, `[PG ID 2 PG GUID 2 Rank 1]`): whoever is missing there
-    waits in another one. Likely at most, and possible where a rank may be missing from the log."""
+    """Every rank that was heard gave up waiting at the same time: all in sends, or all in receives, or in groups of
+    which each lacks somebody (`[PG ID 1 PG GUID 1 Rank 0]` and `[PG ID 2 PG GUID 2 Rank 1]` alone there, or some in
+    `default_pg`), who waits in another one. Likely at most, and possible where a rank may be missing from the log."""
     logged = logged_waits(facts)
     if logged is None or any(known.recording is not None for known in facts.ranks.values()):
         return
@@ -268,13 +268,19 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     if len(ranks) < 2 or ranks != facts.ranks_seen or ranks[-1] >= len(ranks) or not _at_once(waits):
         return
     operations = {wait.operation for wait in waits}
-    groups = {wait.group for wait in waits}
+    inside = {name: [wait for wait in waits if wait.group == name] for name in sorted({w.group for w in waits})}
+    of_all = {name for name in inside if name in facts.groups and facts.groups[name].description == "default_pg"}
+    apart = len(inside) > 1 and all(len(there) == 1 or name in of_all for name, there in inside.items())
     sending, receiving = operations <= {"send", "isend"}, operations <= {"recv", "irecv"}
-    if not sending and not receiving and (len(groups) < len(waits) or not _is_whole_job(facts, ranks)):
+    if not sending and not receiving and not (apart and (of_all or _is_whole_job(facts, ranks))):
         return
+    where, other_where = _places(facts, ranks)
+    firsts = [there[0] for there in inside.values()] if len(inside) > 1 else list(waits)
     yield make_signal(
         Grade.ORDER,
         tell("ranks-send" if sending else "ranks-receive" if receiving else "groups-apart", ranks=ranks),
+        where=where,
+        waiter_where=other_where,
         whole=facts.world_size in ((None, len(ranks)) if sending or receiving else (len(ranks),)),
         ranks=ranks,
         phase=Phase.COMMUNICATION,
@@ -284,11 +290,16 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
         because=(
             (tell("receive-needs-send" if receiving else "send-needs-receive"),)
             if sending or receiving
-            else tuple(tell("gave-up-in", rank=wait.rank, group=wait.group, operation=wait.operation) for wait in waits)
+            else tuple(_gave_up(facts, name, there) for name, there in inside.items())
         ),
-        evidence=tuple(wait.evidence for wait in waits[:4]),
+        evidence=tuple(wait.evidence for wait in firsts[:4]),
         remedies=(remedy(_PAIR_SENDS if sending or receiving else "use-same-group-order"),),
     )
+
+
+def _gave_up(facts: Facts, group: str, waits: list[LogWait]) -> Text:
+    ranks = tuple(wait.rank for wait in waits if wait.rank is not None)
+    return tell("gave-up-in", ranks=ranks, group=group_label(facts, group), operation=waits[0].operation)
 
 
 def _is_whole_job(facts: Facts, ranks: tuple[int, ...]) -> bool:

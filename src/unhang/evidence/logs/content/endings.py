@@ -129,7 +129,7 @@ _RANK_OF = late_pattern(r"\b[Rr]ank[ :#]*(?P<rank>\d{1,6}) ?(?:/|of|out of) ?(?P
 _PROCESS_INDEX = late_pattern(r"^Process index: (?P<rank>\d{1,6})$")
 _SIZE = late_pattern(
     r"(?:(?<![\w-])|(?<=dist_)|(?<=global_)|(?<=distributed_))(?<!parallel )"
-    r"world[_ -]?size['\"]?\s?(?:[:=]| of| is|)\s?(?P<a>\d{1,6})\b"
+    r"world[_ -]?size['\"]?\s?(?:[:=]| of| is|)\s?(?P<a>\d{1,6})\b(?!.{0,40}\bgroup_name\b)"
     r"|\b(?:global_world_sizes=|role_world_size\": )\[(?P<d>\d{1,6})\b"
     r"|\b(?:num[_ ]processes|number of processes|total gpus|num gpus(?: used)?|total (?:ranks|processes))['\"]?"
     r"\s?[:=]\s?(?P<b>\d{1,6})\b"
