@@ -198,7 +198,8 @@ def _leads_despite_certainty(root: Finding, other: Finding) -> bool:
     if root.certainty is Certainty.POSSIBLE:
         return False
     if _follows(root, other, "complaint"):
-        return bool(other.evidence) and other.grade is not Grade.KERNEL
+        reason = root.ending is Ending.NAMED and bool(other.ranks) and set(other.ranks) <= set(root.ranks)
+        return bool(other.evidence) and other.grade is not Grade.KERNEL and not reason
     if _follows(root, other, "same-group"):
         return root.group == other.group
     if _follows(root, other, "among-its-ranks"):
