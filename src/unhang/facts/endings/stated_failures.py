@@ -30,6 +30,7 @@ from unhang.knowledge.failure_language import (
     without_counts_of_none,
 )
 from unhang.knowledge.messages import message_row
+from unhang.knowledge.templates.template_rows import ECHO, NOTHING, program_messages
 from unhang.late_pattern import late_pattern
 
 _MARK = late_pattern(
@@ -134,13 +135,9 @@ def stated_failures(facts: Facts) -> tuple[StatedFailure, ...]:
 def _raised(facts: Facts) -> Iterator[StatedFailure]:
     for crash in primary_crashes(facts):
         text = f"{crash.exception}: {crash.message}".replace("\n", " ")
-        if (
-            crash.is_gpu_out_of_memory
-            or crash.is_host_memory
-            or not crash.message
-            or cause_of_messages(text) is not None
-        ):
-            continue  # read by its shape
+        by_shape = crash.is_gpu_out_of_memory or crash.is_host_memory or cause_of_messages(text) is not None
+        if by_shape or not crash.message:
+            continue
         event = LogEvent(
             "", Source(crash.evidence.source.path, crash.evidence.source.line), text, crash.rank, crash.time_s
         )
@@ -171,7 +168,10 @@ def _failures_in_lines(facts: Facts) -> Iterator[StatedFailure]:
         said = find_failure_statement(line.text, _SITUATIONS[timing_of(facts, line)])
         if said is None or said.row.strength == HARMLESS:
             continue
-        yield _failure(line, said, said.row.cause)
+        printed = {row.kind for row in program_messages(line.text)}
+        if printed != {NOTHING} or said.row.cause is None:
+            failure = _failure(line, said, said.row.cause)
+            yield replace(failure, elsewhere=failure.elsewhere or printed == {ECHO})
 
 
 def _known(facts: Facts) -> Iterator[StatedFailure]:

@@ -1,7 +1,7 @@
 """Every message at WARN or above that programs of jobs print, as templates (``*.tsv`` beside it, one file a program).
 
 ``python -m scripts.harvest`` takes them from releases of the programs; ``{}`` stands for what is filled in.
-:func:`find_templates` says which one a line is.
+:func:`program_messages` says which one a line is.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ WHILE_STARTING = "start"
 """A strength besides those of ``failure_language.toml``: words of a cause while ranks meet, later only an echo."""
 COLUMNS = ("words", "class", "cause", "strength", "level", "releases", "place", "template")
 TEXT_CHARS = 2000
+FEWEST_WORDS = 5
+"""Of a template: fewer ("Failed to load model") are said by programs of all kinds, and in questions."""
+LEAST_OF_LINE = 0.5
+"""Of the letters from where a template begins: of a line that says more, it is another program's sentence in ours."""
 _WORD = re.compile(r"[0-9a-z]+|[\u4e00-\u9fff]")
 _PLACE = "{}"
 
@@ -50,6 +54,18 @@ class TemplateRow:
         begin = 0 if self.template.startswith(_PLACE) else said.find(parts[0])
         end = said.rfind(parts[-1]) + len(parts[-1]) if self.template.endswith(_PLACE) else len(said)
         return len("".join(parts)) / max(end - begin, 1)
+
+
+def program_messages(text: str) -> tuple[TemplateRow, ...]:
+    """:func:`find_templates`, where that is most of ``text`` and more than a few words."""
+    rows = find_templates(text)
+    if (
+        not rows
+        or len(_WORD.findall(rows[0].template.lower())) < FEWEST_WORDS
+        or rows[0].share_of(text) < LEAST_OF_LINE
+    ):
+        return ()
+    return rows
 
 
 @lru_cache(maxsize=8192)

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from unhang.evidence.items import LogEvent
 from unhang.evidence.logs import read_log
 from unhang.knowledge.messages import MessageRow, load_messages, message_row
-from unhang.knowledge.templates.template_rows import ECHO, NOTHING, ROOT, WRAPPER, find_templates
+from unhang.knowledge.templates.template_rows import ECHO, NOTHING, ROOT, WRAPPER, program_messages
 from unhang.knowledge.terms import advice, term
-from unhang.late_pattern import late_pattern
 from unhang.report.explain.code_pages import term_page, xid_page
 from unhang.report.explain.page import ExplanationPage, PageLine
 from unhang.sentences import Text, say
@@ -22,11 +21,6 @@ _HALF_A_NAME, _HALF_A_SENTENCE = 8, 2
 _NAME = re.compile(r"[a-z][A-Z]|[A-Z][/_]|[\w:]_\w|::|\d")
 _NCCL_SAYS = "host:1:1 [0] NCCL WARN "
 """Many copy what NCCL says without what stands in front of it."""
-_FEWEST_WORDS = 5
-"""Of a template: fewer ("Failed to load model") are said by programs of all kinds, and in questions."""
-_WORDS = late_pattern(r"\w+")
-_LEAST_OF_LINE = 0.5
-"""Of the letters from where a template begins: of a line that says more, it is another program's sentence in ours."""
 _OF_TEMPLATES = {
     ROOT: say("It says itself what is wrong."),
     ECHO: say("Another process failed or did not answer: what that one printed first says more."),
@@ -60,10 +54,8 @@ def _pages(events: Sequence[LogEvent]) -> list[ExplanationPage]:
 
 def template_pages(text: str) -> list[ExplanationPage]:
     """Of a line that a program of jobs prints and no row explains: which program it is, where, and what it is worth."""
-    rows = find_templates(text)
-    if not rows or len(_WORDS.findall(rows[0].template.replace("{}", " "))) < _FEWEST_WORDS:
-        return []
-    if rows[0].share_of(text) < _LEAST_OF_LINE:
+    rows = program_messages(text)
+    if not rows:
         return []
     row, programs = rows[0], ", ".join(each.program for each in rows)
     return [
