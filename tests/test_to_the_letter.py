@@ -148,6 +148,11 @@ def test_texts_are_cut_at_the_end_of_a_word(text: str, most: int, shown: str) ->
             60,
             "… worker ended",
         ),
+        (
+            "ERROR 07-15 12:45:33 [multiproc_executor.py:527] EJ0002: The network port is down.",
+            50,
+            "… EJ0002: The network port is down.",
+        ),
     ],
 )
 def test_of_a_long_line_the_message_is_shown(line: str, most: int, shown: str) -> None:

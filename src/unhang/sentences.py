@@ -101,7 +101,7 @@ _PART_OF_A_WORD = re.compile(r"\S+$")
 _RANK = re.compile(r"\[[Rr]ank ?\d+\]")
 _HEAD = re.compile(
     r"(?:\d{4}-\d\d-\d\d[- T][\d:.,]+ |[IWEF]\d{3,4} [\d:.]+ [^\[\]]*\] |(?:\S+:(?:\d+ )?)?\[[^\[\]]*\]:? ?"
-    r"|\S+\.(?:cc|cpp|h|cu):\d+ )+ *"
+    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) [\d-]{5,10} [\d:.,]+ |\S+\.(?:cc|cpp|h|cu):\d+ )+ *"
 )
 """What stands before the message of a log line: its time, who wrote it and where."""
 

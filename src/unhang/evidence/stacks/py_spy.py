@@ -88,7 +88,7 @@ class _TextReader:
                 stacks.budget.note(f"py-spy could not read the process: {line[:200]}", number)
         elif (frame := read_frame(line)) is not None and not _JOINED.search(line):
             stacks.add(frame, number)
-        elif not self._torn and _is_torn(line):
+        elif not self._torn and not line.isupper() and _is_torn(line):  # headings of `ps` are upper case
             self._torn = True
             stacks.budget.note("a line of the stack is damaged", number)
 

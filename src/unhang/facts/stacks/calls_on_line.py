@@ -33,9 +33,8 @@ def call_spelled_on_line(source: SourceFile, line: int, name: str) -> str | None
 
 
 def line_into_library(sources: Mapping[str, SourceFile], frames: Sequence[Frame]) -> Where | None:
-    """The only own line that calls what a thread of a library goes on with: by the package of the thread's outermost
-    function, and a word of its name (``async_save`` begins ``save_wrapper`` of torch.distributed.checkpoint). None
-    where no line, or several, can have begun it."""
+    """The only own line that can have begun a thread of a library: it calls into the package of the thread's outermost
+    function by a name with a word of that one's (``async_save``, ``save_wrapper``). None where none or several can."""
     installed = (f for f in reversed(frames) if not f.native and "-packages/" in f.file and is_library_file(f.file))
     first = next(installed, None)
     if first is None:
@@ -46,14 +45,14 @@ def line_into_library(sources: Mapping[str, SourceFile], frames: Sequence[Frame]
         table = ModuleTable()
         table.add(ModuleScope(file.path, parsed.tree))
         for call in (node for node in parsed.nodes if isinstance(node, ast.Call) and _words(call_name(node)) & words):
-            place = parsed.place(call.lineno)
-            if place is not None and f"{table.outside(dotted(call.func), file.path)}.".startswith(f"{package}."):
+            place, name = parsed.place(call.lineno), table.outside(dotted(call.func), file.path)
+            if place is not None and f"{name}.".startswith(f"{package}."):
                 found.append(Where(file.path, call.lineno, getattr(place.function, "name", "")))
     return found[0] if len(found) == 1 else None
 
 
 def _words(name: str) -> set[str]:
-    return {word for word in name.split("_") if word}
+    return set(name.strip("_").split("_"))
 
 
 def awaited_operation(source: SourceFile, line: int) -> str | None:

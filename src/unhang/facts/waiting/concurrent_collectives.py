@@ -63,8 +63,7 @@ def _names_group(facts: Facts, call: Activity) -> bool:
 def _pair(known: RankFacts) -> tuple[Activity, Activity] | None:
     """The two threads of a rank, the one that trains first; they stand at lines of their own. Backward counts where it
     sleeps, in the all-reduce of a hook."""
-    threads = [a for a in (known.activity, *known.threads) if a is not None]
-    everything = [a for a in threads if a.where is not None or is_in_thread(a.frames)]
+    everything = [a for a in (known.activity, *known.threads) if a and (a.where or is_in_thread(a.frames))]
     waits = [_in_hook(a) if is_in_backward(known, a) else a for a in everything]
     inside = [a for a in waits if in_collective(a) and a.operation not in POINT_TO_POINT]
     if len(inside) != 2 or inside[0].where == inside[1].where:
