@@ -16,7 +16,7 @@ from typing import Any
 
 from unhang.inprocess import annotations as marked
 from unhang.inprocess import process_registration, steps
-from unhang.inprocess.capture.crash import CrashEvidence, allow_watcher
+from unhang.inprocess.capture.crash import CrashEvidence, allow_watcher, traceback_lines
 from unhang.inprocess.capture.dumps import DumpWriter
 from unhang.inprocess.capture.frames import StackSampler
 from unhang.inprocess.capture.recorder import FlightRecorder, GroupNames
@@ -55,6 +55,7 @@ class Session:
         self._backend_known = False
         self._sleep = HeartbeatSleep()
         self._dumps: DumpWriter | None = None
+        self._sampler: StackSampler | None = None
         self._crashed = False
         self._done, self._kept = _thread.allocate_lock(), _thread.allocate_lock()
 
@@ -78,6 +79,8 @@ class Session:
             return
         try:
             dumps.write_crashed_call(trace)
+            if self._sampler is not None:
+                self._sampler.falls(traceback_lines(trace)[::-1], time.monotonic_ns())
         except Exception as error:  # noqa: BLE001  the edge to the user's program
             log_internal_error("no dump of the call it fell in", error)
         self._crashed = True
@@ -136,10 +139,12 @@ class Session:
         )
         dumps = DumpWriter(self.record, recorder, self.run_folder, self.issuer)
         failures = 0
-        self._dumps = dumps
+        self._dumps, self._sampler = dumps, sampler
         while not self.stopping:
             if self._crashed:
                 self._crashed = False
+                sampler.sample(self.record.now, time.monotonic_ns())
+                self.record.publish()  # a launcher may end this rank any moment
                 self._keep_everything(dumps)
             control = self._control.read() if self._control is not None else Control()
             try:

@@ -14,6 +14,8 @@ from unhang.wire.record_views import CodeLine, RecordView
 _DEPTH = 64
 """Of the inner frames, by which two samples are compared."""
 _MAX_FRAMES = 256
+_FALL_NS = 1_000_000_000
+"""So long after an exception that ends the rank, where it was raised tells more than the hooks that it runs then."""
 _OTHERS = 32
 
 
@@ -26,6 +28,11 @@ class StackSampler:
         self.phase = "other"
         """Of the last stack."""
         self._hash = 0
+        self._fell: tuple[list[tuple[str, int, str]], int] = ([], 0)
+
+    def falls(self, lines: list[tuple[str, int, str]], now_ns: int) -> None:
+        """An exception that nobody caught ends the rank: ``lines`` of its frames, innermost first."""
+        self._fell = (lines, now_ns)
 
     def sample(self, view: RecordView, now_ns: int) -> None:
         """Write thread, phase (the stack's), places and stack into ``view``; times in monotonic nanoseconds."""
@@ -41,6 +48,12 @@ class StackSampler:
         """The thread that was sampled."""
         view.threads, view.sampled_ns = min(len(frames), 255), now_ns  # one byte of a record
         ident = self.issuer
+        lines, fell_ns = self._fell
+        if lines and now_ns - fell_ns < _FALL_NS:
+            self._hash, digest = 0, (hash(tuple(lines)) & (2**64 - 1)) or 1
+            if digest != view.stack_hash:
+                self._write(view, ident, lines, digest, now_ns)
+            return ident
         digest = _digest(ident, frames.get(ident))
         if digest == self._hash:
             return ident
