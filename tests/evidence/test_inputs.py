@@ -351,3 +351,14 @@ def test_progress_ends_at_the_sum_of_all_bytes(tmp_path: Path) -> None:
     total = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
     assert told[-1][:2] == (total, total)
     assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
+
+
+def test_what_a_rank_was_writing_when_it_was_ended_is_nothing_to_read(tmp_path: Path) -> None:
+    (tmp_path / "dumps").mkdir()
+    (tmp_path / "dumps" / ".rank_1.7777.140553527995264").write_bytes(b"")
+    (tmp_path / "rank_0.log").write_text("step 1 loss 0.91\n")
+
+    found = read_evidence([str(tmp_path)])
+
+    assert found.unread == []
+    assert [log.source.path for log in found.logs] == [str(tmp_path / "rank_0.log")]

@@ -335,3 +335,21 @@ def test_a_recorder_that_fails_is_asked_no_more(monkeypatch: pytest.MonkeyPatch,
 
     assert asked == [1]
     assert "another torch" in str(read_internal_errors(tmp_path))
+
+
+def test_where_a_rank_fell_stands_until_the_hooks_have_had_their_time() -> None:
+    """Killed in the hook that writes what it raised, it would be seen there, and its own line nowhere."""
+    view, sampler = RecordView(), StackSampler(threading.get_ident(), 1)
+    sampler.own = 0
+    fell = [("/venv/torch/distributed/distributed_c10d.py", 4287, "all_gather"), ("/job/train.py", 40, "main")]
+    second = 1_000_000_000
+
+    sampler.falls(fell, 5 * second)
+    sampler.sample(view, 5 * second + 1)
+    first, since_ns = view.stack, view.since_ns
+    sampler.sample(view, 5 * second + 2)
+    assert (view.stack, view.since_ns) == (first, since_ns)
+    assert (view.user.file, view.user.line, view.phase) == ("/job/train.py", 40, "communication")
+
+    sampler.sample(view, 7 * second)
+    assert "/job/train.py" not in view.stack

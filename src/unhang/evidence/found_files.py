@@ -18,6 +18,8 @@ from unhang.findings import Source, Unread
 if TYPE_CHECKING:
     from unhang.evidence.objects.listing import FoundObject
 
+_UNFINISHED = ".rank_"
+"""What a rank of a watched job was writing when it was ended."""
 FILE_REPLACED = "is no longer the file that was found; it was not read"
 _FILE_URL = "file://"
 _PIPE_PATH = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
@@ -235,7 +237,8 @@ class _Walk:
     def _children(self, folder: Path) -> Iterator[Path]:
         try:
             with os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in entries if entry.name not in SKIPPED_FOLDERS)
+                told = (entry.name for entry in entries if not entry.name.startswith(_UNFINISHED))
+                names = sorted(name for name in told if name not in SKIPPED_FOLDERS)
         except OSError as error:
             self._refuse(folder, unreadable_reason(error))
             return
