@@ -341,7 +341,10 @@ def test_where_a_rank_fell_stands_until_the_hooks_have_had_their_time() -> None:
     """Killed in the hook that writes what it raised, it would be seen there, and its own line nowhere."""
     view, sampler = RecordView(), StackSampler(threading.get_ident(), 1)
     sampler.own = 0
-    fell = [("/venv/torch/distributed/distributed_c10d.py", 4287, "all_gather"), ("/job/train.py", 40, "main")]
+    fell = [
+        ("/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", 4287, "all_gather"),
+        ("/job/train.py", 40, "main"),
+    ]
     second = 1_000_000_000
 
     sampler.falls(fell, 5 * second)

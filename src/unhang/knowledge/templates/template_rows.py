@@ -59,13 +59,8 @@ class TemplateRow:
 def program_messages(text: str) -> tuple[TemplateRow, ...]:
     """:func:`find_templates`, where that is most of ``text`` and more than a few words."""
     rows = find_templates(text)
-    if (
-        not rows
-        or len(_WORD.findall(rows[0].template.lower())) < FEWEST_WORDS
-        or rows[0].share_of(text) < LEAST_OF_LINE
-    ):
-        return ()
-    return rows
+    few = not rows or len(_WORD.findall(rows[0].template.lower())) < FEWEST_WORDS
+    return () if few or rows[0].share_of(text) < LEAST_OF_LINE else rows
 
 
 @lru_cache(maxsize=8192)
