@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from unhang.evidence.items import Frame, SourceFile
 from unhang.findings import Where
@@ -11,7 +12,7 @@ from unhang.knowledge.activities import bare_function
 from unhang.knowledge.collectives import source_names
 from unhang.knowledge.libraries import is_library_file, module_path
 from unhang.program.syntax.name_resolution import ModuleScope, ModuleTable
-from unhang.program.syntax.syntax_tree import LinePosition, call_name, dotted, own_nodes, parse_file, parsed_files
+from unhang.program.syntax.syntax_tree import LinePosition, call_name, dotted, own_nodes, parse_file
 
 _RETURN_WORK_TOO = {"all_gather_single", "reduce_scatter_single", "all_reduce_coalesced"}
 
@@ -40,19 +41,28 @@ def line_into_library(sources: Mapping[str, SourceFile], frames: Sequence[Frame]
     if first is None:
         return None
     package, words = module_path(first.file).rpartition("/")[0].replace("/", "."), _words(bare_function(first.function))
-    found = []
-    for file, parsed in parsed_files(sources.values()):
-        table = ModuleTable()
-        table.add(ModuleScope(file.path, parsed.tree))
-        for call in (node for node in parsed.nodes if isinstance(node, ast.Call) and _words(call_name(node)) & words):
-            place, name = parsed.place(call.lineno), table.outside(dotted(call.func), file.path)
-            if place is not None and f"{name}.".startswith(f"{package}."):
-                found.append(Where(file.path, call.lineno, getattr(place.function, "name", "")))
+    found = _calls_into(tuple((file.path, file.text) for file in sources.values()), package, words)
     return found[0] if len(found) == 1 else None
 
 
-def _words(name: str) -> set[str]:
-    return set(name.strip("_").split("_"))
+@lru_cache(maxsize=256)  # the ranks of a job have the same threads
+def _calls_into(files: tuple[tuple[str, str], ...], package: str, words: frozenset[str]) -> tuple[Where, ...]:
+    """``files``: path and text of each."""
+    found = []
+    for path, text in files:
+        table, parsed = ModuleTable(), parse_file(text)
+        if isinstance(parsed, str):
+            continue
+        table.add(ModuleScope(path, parsed.tree))
+        for call in (node for node in parsed.nodes if isinstance(node, ast.Call) and _words(call_name(node)) & words):
+            place, name = parsed.place(call.lineno), table.outside(dotted(call.func), path)
+            if place is not None and f"{name}.".startswith(f"{package}."):
+                found.append(Where(path, call.lineno, getattr(place.function, "name", "")))
+    return tuple(found)
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(name.strip("_").split("_"))
 
 
 def awaited_operation(source: SourceFile, line: int) -> str | None:
