@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
+from unhang.late_pattern import late_pattern
 
 FOLDER = Path(__file__).parent
 ROOT, ECHO, WRAPPER, NOTHING = "root", "echo", "wrapper", "nothing"
@@ -28,7 +28,7 @@ FEWEST_WORDS = 5
 """Of a template: fewer ("Failed to load model") are said by programs of all kinds, and in questions."""
 LEAST_OF_LINE = 0.5
 """Of the letters from where a template begins: of a line that says more, it is another program's sentence in ours."""
-_WORD = re.compile(r"[0-9a-z]+|[\u4e00-\u9fff]")
+_WORD = late_pattern(r"[0-9a-z]+|[\u4e00-\u9fff]")
 _PLACE = "{}"
 
 
