@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, BinaryIO
 from unhang.errors import ObjectError
 from unhang.evidence.read_limits import SKIPPED_FOLDERS, ReadLimits
 from unhang.findings import Source, Unread
+from unhang.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     from unhang.evidence.objects.listing import FoundObject
 
-_UNFINISHED = ".rank_"
-"""What a rank of a watched job was writing when it was ended."""
+_UNFINISHED = late_pattern(r"\.rank_\d+\.\d+\.\d+")
+"""What a rank of a watched job was writing when it was ended: rank, process, thread."""
 FILE_REPLACED = "is no longer the file that was found; it was not read"
 _FILE_URL = "file://"
 _PIPE_PATH = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
@@ -237,7 +238,7 @@ class _Walk:
     def _children(self, folder: Path) -> Iterator[Path]:
         try:
             with os.scandir(folder) as entries:
-                told = (entry.name for entry in entries if not entry.name.startswith(_UNFINISHED))
+                told = (entry.name for entry in entries if not _UNFINISHED.fullmatch(entry.name))
                 names = sorted(name for name in told if name not in SKIPPED_FOLDERS)
         except OSError as error:
             self._refuse(folder, unreadable_reason(error))
