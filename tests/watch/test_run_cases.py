@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -17,6 +18,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
+from unhang.wire.uncaught_exception import exceptions_file
 from unhang_lab.expectation import find_mistakes, names_the_cause
 from unhang_lab.lab_case import CASES, LabCase, find_case
 from unhang_lab.watched import watch_case
@@ -36,7 +38,12 @@ def test_a_stalled_case_gets_its_verdict_while_it_lives(
 ) -> None:
     folder = tmp_path_factory.mktemp("run") / "job"
 
-    assert_found_and_read_back(case, folder)
+    try:
+        assert_found_and_read_back(case, folder)
+    except AssertionError:
+        if not ended_without_a_word(folder):
+            raise
+        assert_found_and_read_back(case, tmp_path_factory.mktemp("again") / "job")
 
 
 @pytest.mark.parametrize("case", SLOW, ids=[case.name for case in SLOW])
@@ -61,6 +68,16 @@ def assert_found_and_read_back(case: LabCase, folder: Path) -> None:
     assert verdict.unread == ()
     assert cited(told) <= {str(path) for path in folder.rglob("*")}
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()} == {0o600}
+
+
+def ended_without_a_word(folder: Path) -> bool:
+    """Whether the launcher ended a rank of a job that fell before it had a processor to say where it had fallen."""
+    if not (folder / "bundle.json").exists():
+        return False
+    ranks = json.loads((folder / "bundle.json").read_text("utf-8"))["processes"]
+    return any(
+        rank.get("terminated_by_launcher") and not exceptions_file(folder, rank["rank"]).exists() for rank in ranks
+    )
 
 
 def cited(told: Mapping[str, Any]) -> set[str]:

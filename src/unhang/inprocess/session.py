@@ -78,9 +78,9 @@ class Session:
         if dumps is None or self.stopping or trace is None:
             return
         try:
-            dumps.write_crashed_call(trace)
             if self._sampler is not None:
                 self._sampler.falls(traceback_lines(trace)[::-1], time.monotonic_ns())
+            dumps.write_crashed_call(trace)
         except Exception as error:  # noqa: BLE001  the edge to the user's program
             log_internal_error("no dump of the call it fell in", error)
         self._crashed = True

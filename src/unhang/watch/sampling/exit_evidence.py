@@ -58,9 +58,9 @@ def last_exception_ns(folder: Path, ranks: Iterable[int]) -> int:
 def keep_exit_stacks(members: Mapping[int, JobRank], folder: Path) -> None:
     """Of ranks that ended without a word (the launcher's SIGTERM): where they stood after the first one had ended.
 
-    Their records say so when their wake FIFO was written to in time.
+    Their records say so when their wake FIFO was written to in time, or when they were about to raise.
     """
-    ends = [member.ended_ns for member in members.values() if member.ended_ns is not None]
+    ends = [_fell_ns(rank, member, folder) for rank, member in members.items() if member.ended_ns is not None]
     for rank, member in members.items():
         view = member.view
         if member.ended_ns is None or not view.stack or view.sampled_ns < min(ends) or _has_exit_evidence(rank, folder):
@@ -69,9 +69,25 @@ def keep_exit_stacks(members: Mapping[int, JobRank], folder: Path) -> None:
         private_files.write_text(folder / "stacks" / f"rank_{rank}.txt", recorded_stack(view, member.pid))
 
 
+def _fell_ns(rank: int, member: JobRank, folder: Path) -> int:
+    """When it fell: as its crash report was written, some 0.1 s before the watcher sees the process gone."""
+    assert member.ended_ns is not None
+    assert member.ended_s is not None
+    with suppress(OSError):
+        report = _crash_report(rank, folder).stat()
+        written_ns = member.ended_ns - int(member.ended_s * 1e9) + report.st_mtime_ns
+        if report.st_size and member.view.identity.armed_ns < written_ns:
+            return min(member.ended_ns, written_ns)
+    return member.ended_ns
+
+
+def _crash_report(rank: int, folder: Path) -> Path:
+    return folder / "crash" / f"rank_{rank}.faulthandler"
+
+
 def _has_exit_evidence(rank: int, folder: Path) -> bool:
     with suppress(OSError):
-        if (folder / "crash" / f"rank_{rank}.faulthandler").stat().st_size:
+        if _crash_report(rank, folder).stat().st_size:
             return True
     return exceptions_file(folder, rank).exists() or (folder / "stacks" / f"rank_{rank}.txt").exists()
 
