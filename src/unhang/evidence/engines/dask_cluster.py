@@ -131,6 +131,6 @@ def _own_cluster() -> LocalCluster:
     from distributed import LocalCluster
 
     options: dict[str, Any] = {"n_workers": cores(), "threads_per_worker": 1, "processes": True}
-    return LocalCluster(
-        **options, dashboard_address=None, silence_logs=logging.CRITICAL, scheduler_kwargs={"allowed_failures": 0}
-    )
+    # without a dashboard it still serves its state, on port 8787, and warns where another cluster does so already
+    scheduler = {"allowed_failures": 0, "dashboard_address": "127.0.0.1:0"}
+    return LocalCluster(**options, dashboard_address=None, silence_logs=logging.CRITICAL, scheduler_kwargs=scheduler)

@@ -63,33 +63,24 @@ def keep_exit_stacks(members: Mapping[int, JobRank], folder: Path) -> None:
     ends = [_fell_ns(rank, member, folder) for rank, member in members.items() if member.ended_ns is not None]
     for rank, member in members.items():
         view = member.view
-        if member.ended_ns is None or not view.stack or view.sampled_ns < min(ends) or _has_exit_evidence(rank, folder):
+        if member.ended_ns is None or not view.stack or view.sampled_ns < min(ends) or _reported_s(rank, folder):
             continue
-        private_files.make_folder(folder / "stacks")
+        if exceptions_file(folder, rank).exists() or (folder / "stacks" / f"rank_{rank}.txt").exists():
+            continue
         private_files.write_text(folder / "stacks" / f"rank_{rank}.txt", recorded_stack(view, member.pid))
 
 
 def _fell_ns(rank: int, member: JobRank, folder: Path) -> int:
     """When it fell: as its crash report was written, some 0.1 s before the watcher sees the process gone."""
-    assert member.ended_ns is not None
-    assert member.ended_s is not None
-    with suppress(OSError):
-        report = _crash_report(rank, folder).stat()
-        written_ns = member.ended_ns - int(member.ended_s * 1e9) + report.st_mtime_ns
-        if report.st_size and member.view.identity.armed_ns < written_ns:
-            return min(member.ended_ns, written_ns)
-    return member.ended_ns
+    ended_ns, ago_s = member.ended_ns or 0, (member.ended_s or 0.0) - _reported_s(rank, folder)
+    written_ns = ended_ns - int(max(0.0, ago_s) * 1e9)
+    return written_ns if written_ns > member.view.identity.armed_ns else ended_ns
 
 
-def _crash_report(rank: int, folder: Path) -> Path:
-    return folder / "crash" / f"rank_{rank}.faulthandler"
-
-
-def _has_exit_evidence(rank: int, folder: Path) -> bool:
-    with suppress(OSError):
-        if _crash_report(rank, folder).stat().st_size:
-            return True
-    return exceptions_file(folder, rank).exists() or (folder / "stacks" / f"rank_{rank}.txt").exists()
+def _reported_s(rank: int, folder: Path) -> float:
+    """When its crash report was written, zero where there is none."""
+    report = folder / "crash" / f"rank_{rank}.faulthandler"
+    return report.stat().st_mtime if report.exists() and report.stat().st_size else 0.0
 
 
 def drop_earlier_dumps(members: Mapping[int, JobRank], folder: Path) -> None:

@@ -84,8 +84,7 @@ def _sample_keeping_earlier(request: EvidenceRequest, folder: Path, taken: Sampl
     """Sample while the evidence of the sample before lies aside, and give it up only for a whole new one."""
     stacks = folder / ".unhang" / "stacks"
     kept_evidence.set_dumps_aside(folder)
-    ended = (rank for rank, member in request.members.items() if member.ended_ns is not None)
-    kept_evidence.restore_dumps(folder, ended)
+    kept_evidence.restore_dumps(folder, (rank for rank, member in request.members.items() if member.ended_ns))
     shutil.rmtree(stacks, ignore_errors=True)
     private_files.make_folder(stacks)
     sample_live_ranks(request, folder, stacks, taken)

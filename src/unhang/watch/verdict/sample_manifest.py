@@ -103,13 +103,8 @@ def _plain(text: str) -> str:
 
 def _is_victim(request: EvidenceRequest, member: JobRank) -> bool:
     """Ended by SIGTERM after a sibling had failed: that is what launchers do."""
-    assert member.ended_ns is not None
-    failed = [
-        other.ended_ns
-        for other in request.members.values()
-        if other.ended_ns is not None and other.exit_code not in (0, -15, None)
-    ]
-    return member.exit_code == -15 and bool(failed) and min(failed) <= member.ended_ns
+    failed = [one.ended_ns for one in request.members.values() if one.ended_ns and one.exit_code not in (0, -15, None)]
+    return member.exit_code == -15 and any(failed_ns <= (member.ended_ns or 0) for failed_ns in failed)
 
 
 def _torch_version() -> str:

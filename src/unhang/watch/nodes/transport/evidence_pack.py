@@ -28,7 +28,6 @@ MIN_CLOCK_SHIFT_S = 1.0
 
 def pack_evidence(folder: Path, target: Path) -> None:
     """Pack the evidence in ``folder`` into ``target``. Raises OSError where there is no room."""
-    private_files.make_folder(target.parent)
     unfinished = target.with_name(f".{target.name}")
     private_files.write(unfinished, b"")
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
