@@ -22,7 +22,7 @@ test: .venv/.stories  ## quick tests and, between them, jobs that wait more than
 test-live: .venv/.stories  ## every lab case as a real job, recorded and under `unhang run`, and what blind writers gave (an hour and a half)
 	$(PY) -m pip install --quiet --group live
 	status=0; \
-	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m live --ignore $(BATCHES) $(ARGS) || status=1; \
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m live --ignore $(BATCHES) $(ARGS) || status=1; \
 	$(PY) -m pytest -m live $(BATCHES) $(ARGS) || status=1; \
 	exit $$status
 
