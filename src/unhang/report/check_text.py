@@ -6,7 +6,7 @@ from itertools import groupby
 
 from rich.text import Text as Styled
 
-from unhang.findings import Finding, Severity, Status, Verdict
+from unhang.findings import Finding, Grade, Severity, Status, Verdict
 from unhang.report import labels
 from unhang.report.layout.text_layout import TextLayout
 from unhang.report.localizer import Localizer
@@ -39,7 +39,8 @@ def _headline(verdict: Verdict, localizer: Localizer) -> str:
         return localizer.say(unsure if verdict.status is Status.UNKNOWN else fine)
     count = stops or slows
     text = localizer.say(say("1 problem") if count == 1 else say("{count} problems", count=count))
-    text += localizer.say(say(" would stop this job") if stops else say(" would slow this job"))
+    sure = say(" may stop this job") if verdict.lead.grade is Grade.BASE_RATE else say(" would stop this job")
+    text += localizer.say(sure if stops else say(" would slow this job"))
     text += localizer.say(say(", {count} would slow it", count=slows)) if stops and slows else ""
     text += localizer.parenthesized(localizer.say(say("and {count} to look at", count=notes))) if notes else ""
     worst = localizer.line(localizer.say(verdict.lead.summary))

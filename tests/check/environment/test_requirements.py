@@ -234,6 +234,30 @@ def test_an_import_of_what_is_not_installed_stops_the_job(script: str, stops: bo
 
 
 @pytest.mark.parametrize(
+    ("script", "asked", "installed", "stops"),
+    [
+        ("import os, datasets\n", "datasets==1.18.0", "3.6.0", True),
+        ("import datasets as data\n", "datasets<2", "2.14.0", True),
+        ("import datasets\n", "datasets>=3", "2.14.0", True),
+        ("import datasets\n", "datasets==2.1.0", "2.14.0", False),
+        ("import datasets\n", "datasets==0.3.0", "0.4.0", False),
+        ("import datasets\n", "datasets==2023.1.0", "2025.3.0", False),
+        ("def main():\n    import datasets\n", "datasets==1.18.0", "3.6.0", False),
+    ],
+)
+def test_an_import_of_another_major_release_may_stop_the_job(
+    script: str, asked: str, installed: str, stops: bool, tmp_path: Path
+) -> None:
+    project(tmp_path, {"train.py": script, "requirements.txt": asked})
+
+    _, verdict = ask(tmp_path, venv=environment(tmp_path, datasets=installed))
+
+    said = [str(one.summary) for one in verdict.findings if one.severity is Severity.STOPS]
+    told = f"train.py:1 imports datasets {installed}, another major release than the project was written for"
+    assert said == ([told] if stops else [])
+
+
+@pytest.mark.parametrize(
     ("script", "helper", "place"),
     [
         ("import helper\n", "import deepspeed\n", "helper.py:1"),

@@ -54,11 +54,7 @@ class _Found:
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Every version that can be known."""
-    found = _Found()
-    for package in PACKAGES:
-        version = machine.installed(package)
-        if version:
-            found.of[package] = version
+    found = _Found({package: version for package in PACKAGES if (version := machine.installed(package))})
     _assume(plan, found)
     project = _project(machine, plan)
     _asked_for(project[1].counting() if project is not None else {}, found)
@@ -93,10 +89,8 @@ def _asked_for(pins: Mapping[str, VersionPin], found: _Found) -> None:
         if package in found.of or package not in {*PACKAGES, *known}:
             continue
         if pin.release:
-            found.of[package] = pin.release
-            found.origin[package] = say(
-                "pinned in {path} line {line}, not installed here", path=pin.path, line=pin.line
-            )
+            told = say("pinned in {path} line {line}, not installed here", path=pin.path, line=pin.line)
+            found.of[package], found.origin[package] = pin.release, told
         elif package == "torch" or any(_may_be(row, pin) for row in version_rows() if row.package == package):
             found.allowed[package] = (pin.allowed, f"{pin.path}:{pin.line}")
 
@@ -194,12 +188,15 @@ def _unmet(pins: Sequence[VersionPin], version: str) -> VersionPin | None:
     return None
 
 
-def _asked(package: str, pin: VersionPin, version: str = "", imported: Mapping[str, str] = {}) -> AskedPackage:
+def _asked(
+    package: str, pin: VersionPin, version: str = "", imported: Mapping[str, tuple[str, bool]] = {}
+) -> AskedPackage:
     rows = _rows()
     stalls, module = package in rows["stalls"], rows["modules"].get(package, package.replace("-", "_"))
     name = package if stalls else pin.requirement.name
     asked = f"{name} @ {pin.allowed}" if pin.requirement.url else f"{name}{pin.allowed}"
-    place = "" if version else imported.get(module, "")
+    place, is_there = imported.get(module, ("", True))
+    place = place if pin.is_for_another_major(version) or not (version or is_there) else ""
     where = f"{pin.path}:{pin.line}"
     return AskedPackage(name, asked, where, version, stalls, package in rows["compiled"], module, place)
 
@@ -215,18 +212,18 @@ def _own_checks(machine: Machine, plan: PlannedJob, start: LaunchEntry) -> Itera
     return version_checks(start, release)
 
 
-def _imported(machine: Machine, start: LaunchEntry) -> dict[str, str]:
-    """Modules that the script, or what it imports of the project, imports in any case and that lead nowhere in an
-    interpreter that is known, with the place. A program that changes its own path is not judged."""
-    lost: dict[str, str] = {}
-    for one in certain_modules(start) if machine.site is not None else ():
+def _imported(machine: Machine, start: LaunchEntry) -> dict[str, tuple[str, bool]]:
+    """Modules that the script, or what it imports of the project, imports in any case, with the place and whether they
+    lead anywhere, as far as the interpreter is known. A program that changes its own path is not judged."""
+    found: dict[str, tuple[str, bool]] = {}
+    for one in certain_modules(start):
         if "sys.path" in one.text:
             return {}
         for needed in (needed for needed in one.imports if needed.package):
-            if start.finder.find(needed.module) is None:
-                place = f"{start.finder.folders.shown_as_asked(one.path)}:{needed.line}"
-                lost.setdefault(needed.package, place)
-    return lost
+            place = f"{start.finder.folders.shown_as_asked(one.path)}:{needed.line}"
+            is_there = machine.site is None or start.finder.find(needed.module) is not None
+            found.setdefault(needed.package, (place, is_there))
+    return found
 
 
 def _install(folders: FolderListing, python: str, asked: Sequence[AskedPackage], index: str) -> str:

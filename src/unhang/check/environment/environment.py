@@ -47,7 +47,8 @@ class Versions:
 class AskedPackage:
     """What a project asks for (``trl==0.16.0``), and where (``setup.py:3``). ``installed``: empty where it is absent;
     ``stalls``: its release often decides whether a job stalls; ``compiled``: it may be compiled here when it is
-    installed; ``imported``: where the script imports ``module`` in any case, which is not there."""
+    installed; ``imported``: where the script imports ``module`` in any case, which is not there, or of another major
+    release than any that is asked for."""
 
     name: str
     asked: str

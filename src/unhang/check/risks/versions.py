@@ -108,14 +108,15 @@ def version_asked_for(here: NodeInspection) -> Iterator[Answer]:
     asked = here.found(Requirements)
     if asked is None:
         return
-    missing = [one for one in asked.differing if one.imported]
-    for one in missing:
+    imported = [one for one in asked.differing if one.imported]
+    for one in imported:
         values = {"place": one.imported, "module": one.module, "where": one.place, "asked": one.asked}
-        yield ROWS.risk("import-missing", {**values, "command": asked.install})
-    others = [one for one in asked.differing if one not in missing]
+        values |= {"installed": one.installed, "command": asked.install}
+        yield ROWS.risk("another-major" if one.installed else "import-missing", values)
+    others = [one for one in asked.differing if one not in imported]
     if others:
         yield _not_as_asked(asked, others)
-    elif asked.count and not missing:
+    elif asked.count and not imported:
         yield ROWS.fine("as-asked", count=asked.count)
     for one, other in asked.contradictions[:1]:
         values = {"one": one.asked, "place": one.place, "other": other.asked, "where": other.place}
@@ -135,8 +136,7 @@ def version_has_the_names(here: NodeInspection) -> Iterator[Answer]:
 
 def version_demanded(here: NodeInspection) -> Iterator[Answer]:
     """The program's own checks of releases: they pass, or every rank ends there."""
-    found = here.found(OwnChecks)
-    for one in found.checks if found is not None else ():
+    for one in (here.found(OwnChecks) or OwnChecks(())).checks:
         installed = ", ".join(f"{package} {version}" for package, version in one.installed)
         values = {"place": f"{one.path}:{one.line}", "formula": one.formula, "installed": installed}
         if one.holds:

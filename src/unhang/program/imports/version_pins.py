@@ -11,6 +11,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.syntax_tree import parse_file, walk
 
 MAX_FILES = 40
+_YEARS = 1900
 Role = Literal["needed", "limit", "choice", "extra"]
 """``needed``: it must be there; ``limit``: counts where it is there (constraints, locks, conda); ``choice``: a script
 or one requirements file of several; ``extra``: of an extra or a group, or nobody says of which."""
@@ -72,6 +74,13 @@ class VersionPin:
             specifier = self.requirement.specifier
             return specifier.contains(found, prereleases=True) or specifier.contains(found.base_version)
         return SpecifierSet(_LOCAL.sub("", str(self.requirement.specifier))).contains(found, prereleases=True)
+
+    def is_for_another_major(self, version: str) -> bool:
+        """No release that it allows has the first number of ``version``; not where that is a year, or still zero."""
+        with suppress(InvalidVersion):
+            major = Version(version).major
+            return 0 < major < _YEARS and self.excludes(SpecifierSet(f"=={major}.*"))
+        return False
 
     def excludes(self, specifier: SpecifierSet) -> bool:
         """No release fits both: tried with those at the edges of both and right behind these."""
