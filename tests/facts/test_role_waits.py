@@ -1,4 +1,4 @@
-"""Parts of a job whose last words are that they wait, and the circles that they close."""
+"""Parts of a job whose last words or stacks are that they wait, and the circles that they close."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INFERENCE = """\
 def logs_of(folder: Path, **logs: str) -> list[tuple[str, str]]:
     for name, text in logs.items():
         (folder / f"{name}.log").write_text(text)
-    return [(wait.waiter, wait.awaited) for wait in role_waits(read_evidence([str(folder)]).logs)]
+    return [(wait.waiter, wait.awaited) for wait in role_waits(read_evidence([str(folder)]))]
 
 
 def test_the_last_words_of_each_part_tell_for_whom_it_waits(tmp_path: Path) -> None:
@@ -54,4 +54,50 @@ def test_parts_that_wait_for_each_other_are_a_deadlock_with_its_path(tmp_path: P
 def test_a_chain_is_no_circle(tmp_path: Path) -> None:
     logs_of(tmp_path, orchestrator=ORCHESTRATOR, trainer=TRAINER, inference="12:00:04 [INFO] POST /v1/chat 200\n")
 
-    assert waits_in_circle(role_waits(read_evidence([str(tmp_path)]).logs)) == ()
+    assert waits_in_circle(role_waits(read_evidence([str(tmp_path)]))) == ()
+
+
+ACTOR = """\
+Process {pid}: ray::{actor}.fit
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread {pid} (idle): "MainThread"
+    {inside}
+    fit (openrlhf/trainer/ppo_trainer_async.py:{line})
+    main_loop (ray/_private/worker.py:954)
+"""
+TAKES = "get (ray/util/queue.py:118)"
+
+
+def stacks_of(folder: Path, *actors: tuple[str, str, int]) -> Path:
+    """A dump of each actor: its class, what it does inside of ``fit``, and the line there."""
+    for pid, (actor, inside, line) in enumerate(actors, 4001):
+        (folder / f"{actor}-{pid}.txt").write_text(ACTOR.format(pid=pid, actor=actor, inside=inside, line=line))
+    return folder
+
+
+def test_stacks_show_the_circle_and_its_lines(tmp_path: Path) -> None:
+    stacks_of(tmp_path, ("TrainingActor", TAKES, 312), ("GenerateSamplesActor", TAKES, 140))
+
+    (job,) = diagnose_jobs(read_evidence([str(tmp_path)]))
+
+    lead = job.verdict.findings[0]
+    assert lead.cause is Cause.DEADLOCK_ORDER
+    assert lead.where is not None
+    assert lead.waiter_where is not None
+    assert {lead.where.line, lead.waiter_where.line} == {312, 140}
+    assert not any("last words" in str(text) for text in lead.because)
+
+
+def test_a_part_of_which_one_process_does_anything_else_does_not_wait(tmp_path: Path) -> None:
+    works = "step (openrlhf/trainer/ppo_utils/replay_buffer.py:88)"
+    stacks_of(tmp_path, ("TrainingActor", TAKES, 312), ("GenerateSamplesActor", works, 90))
+
+    assert [wait.awaited for wait in role_waits(read_evidence([str(tmp_path)]))] == ["rollout"]
+
+
+def test_what_stacks_show_is_later_than_what_was_said(tmp_path: Path) -> None:
+    works = "step (openrlhf/trainer/ppo_utils/replay_buffer.py:88)"
+    stacks_of(tmp_path, ("PolicyModelActor", works, 312))
+
+    assert ("trainer", "driver") not in logs_of(tmp_path, orchestrator=ORCHESTRATOR, trainer=TRAINER)

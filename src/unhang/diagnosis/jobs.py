@@ -43,7 +43,7 @@ def _diagnose_worlds(evidence: EvidenceSet) -> tuple[Verdict, Facts]:
     worlds = worlds_of(evidence)
     for files in worlds:
         beside = tuple(other.id for other in worlds if other is not files)
-        facts = build_facts(files.evidence, beside, evidence.logs if files is worlds[0] else ())
+        facts = build_facts(files.evidence, beside, evidence if files is worlds[0] else EvidenceSet())
         told.append(WorldVerdict(files, facts, diagnose(facts)))
     return join_worlds(told)
 

@@ -10,7 +10,6 @@ from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import (
     LogEvent,
-    LogReading,
     ProcessExit,
     PythonTraceback,
     RecorderDump,
@@ -51,15 +50,13 @@ _Told = TypeVar("_Told", LogEvent, ProcessExit, PythonTraceback)
 WHICH_RANK = say("which process is which rank")
 
 
-def build_facts(
-    evidence: EvidenceSet, beside: tuple[str, ...] = (), job: Collection[LogReading] | None = None
-) -> Facts:
+def build_facts(evidence: EvidenceSet, beside: tuple[str, ...] = (), job: EvidenceSet | None = None) -> Facts:
     """Everything detectors may ask, from whatever was read. The order of the evidence never matters.
 
     The steps below follow one another: each makes a new value of those before it, and none changes one.
     Never raises for bad evidence: what could not be built is in ``not_checked``, and :class:`MissingFact` where it
-    stood. ``beside``: other worlds of the job, which are not in ``evidence``; ``job``: the logs of all of them, where
-    these are not all.
+    stood. ``beside``: other worlds of the job, which are not in ``evidence``; ``job``: what was read of all of them,
+    where this is not all: empty for those that do not tell how parts of the job wait for each other.
     """
     steps = IsolatedSteps()
     made, revised = steps.made, steps.revised
@@ -137,7 +134,7 @@ def build_facts(
         beside=beside,
         role_waits=made(
             say("which part of the job waits for which"),
-            lambda: () if evidence.manifests else role_waits(evidence.logs if job is None else job),
+            lambda: role_waits(evidence if job is None else job),
             (),
         ),
         not_checked=(*choice.not_checked, *_guessed_ranks(evidence), *steps.failed),

@@ -315,4 +315,4 @@ def a_wait_in_the_last_words(lines: int) -> object:
         read_log(io.BytesIO(text.encode()), source=f"logs/{name}.log")
         for name, text in (("trainer", trainer), ("orchestrator", "12:00:00 [INFO] Starting\n"))
     ]
-    return bool(role_waits(logs))
+    return bool(role_waits(EvidenceSet(logs=logs)))

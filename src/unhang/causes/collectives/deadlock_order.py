@@ -61,18 +61,19 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
 
 
 def _parts(facts: Facts) -> Iterator[DetectorResult]:
-    """Trainers, engines and drivers that wait for each other in a circle, by their last lines."""
+    """Trainers, engines and drivers that wait for each other in a circle, by their stacks or their last lines."""
     circle = waits_in_circle(facts.role_waits)
     if not circle:
         return
-    waits = [
-        tell("part-waits", waiter=spoken_role(w.waiter), awaited=spoken_role(w.awaited), what=w.what) for w in circle
-    ]
+    each = [(spoken_role(wait.waiter), spoken_role(wait.awaited), wait) for wait in circle]
+    said = () if all(wait.where for wait in circle) else (tell("last-words"),)
     yield make_signal(
         Grade.ORDER,
-        tell("parts-in-circle", first=spoken_role(circle[0].waiter), then=spoken_role(circle[1].waiter)),
-        because=(*waits, tell("last-words")),
+        tell("parts-in-circle", first=each[0][0], then=each[0][1]),
+        because=(*(tell("part-waits", waiter=one, awaited=other, what=w.what) for one, other, w in each), *said),
         evidence=tuple(wait.evidence for wait in circle),
+        where=circle[0].where,
+        waiter_where=circle[1].where,
         remedies=(remedy("break-circle-of-parts"),),
     )
 
@@ -149,8 +150,7 @@ def _all_in_p2p(facts: Facts) -> Iterator[DetectorResult]:
 
 
 def _swapped(facts: Facts) -> Iterator[DetectorResult]:
-    swap = swapped_groups(facts)
-    if swap is None:
+    if (swap := swapped_groups(facts)) is None:
         return
     ranks = tuple(sorted({*swap.first_ranks, *swap.second_ranks}))
     yield _found(

@@ -1,25 +1,79 @@
-"""Which part of a job waited for which when its lines ended, as the last lines of each say.
+"""Which part of a job waits for which: as its last lines say, or the stacks of its processes.
 
 Trainers, engines and drivers wait for each other through calls, queues and requests, of which no collective tells. A
-part whose last word is that it waits, waits; parts that wait for each other in a circle never go on.
+part whose last word is that it waits, waits; so does one of whose processes one stands in such a wait, and none does
+anything but wait for it. Parts that wait for each other in a circle never go on.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from unhang.evidence.items import LastLine, LogReading
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import Frame, LastLine, LogReading, StackDump, ThreadStack
 from unhang.facts.evidence_quotes import quote_line
 from unhang.facts.role_wait import RoleWait
+from unhang.findings import Evidence, Source, Where
+from unhang.knowledge.activities import bare_function
 from unhang.knowledge.thresholds import whole_threshold
-from unhang.knowledge.worlds.role_waits import WaitRow, wait_rows
+from unhang.knowledge.worlds.role_waits import WaitRow, frame_rows, wait_rows
 from unhang.knowledge.worlds.roles import ProgramRow, Role, program_row, row_of_log, world_of
 
+_BESIDE = ("torch/distributed/distributed_c10d.py", "torch/utils/data/_utils/worker.py")
 LAST_WORDS = whole_threshold("role_waits.last_words")
 
 
-def role_waits(logs: Collection[LogReading]) -> tuple[RoleWait, ...]:
+def role_waits(job: EvidenceSet) -> tuple[RoleWait, ...]:
+    """Of each part that waits, that wait: what stacks show, for they are of the end, else what its lines say (not
+    those that a watcher kept: it has the stacks)."""
+    seen = _waits_in_stacks(job.stacks)
+    spoken = (wait for wait in _spoken_waits(() if job.manifests else job.logs) if wait.waiter not in seen)
+    return (*(wait for wait in seen.values() if wait is not None), *spoken)
+
+
+def _waits_in_stacks(stacks: Collection[StackDump]) -> Mapping[str, RoleWait | None]:
+    """Of each part with a process whose stack was read, what it waits for; None where one does anything else."""
+    found: dict[str, RoleWait | None] = {}
+    busy = set[str]()
+    for stack in sorted(stacks, key=lambda one: (one.source.path, one.source.line or 0)):
+        known = program_row(stack.command) if stack.command else None
+        wait = next((w for thread in stack.threads if (w := _wait_in(thread, stack, known)) is not None), None)
+        if wait is not None:
+            found.setdefault(wait.waiter, wait)
+        elif (known is not None or stack.rank is not None) and not _is_beside(stack):
+            busy.add(world_of(known.role) if known is not None else "trainer")
+    return found | dict.fromkeys(busy)
+
+
+def _wait_in(thread: ThreadStack, stack: StackDump, known: ProgramRow | None) -> RoleWait | None:
+    for at, frame in enumerate(thread.frames):
+        for row in frame_rows().get(bare_function(frame.function), ()):
+            if not _is_at(row.files, frame) or (row.process and (known is None or row.process not in stack.command)):
+                continue
+            inside = [f"{inner.file}:{bare_function(inner.function)}" for inner in thread.frames[:at]]
+            if row.through and not any(_ends_in(place, called) for called in row.through for place in inside):
+                continue
+            quote = Evidence(Source(stack.source.path, thread.line), f"{frame.function} ({frame.file}:{frame.line})")
+            where = Where(frame.file, frame.line, frame.function)
+            return RoleWait(world_of(row.waiter), world_of(row.awaits), row.what, quote, where)
+    return None
+
+
+def _is_at(files: Collection[str], frame: Frame) -> bool:
+    return any(_ends_in(frame.file, file) for file in files)
+
+
+def _ends_in(path: str, ending: str) -> bool:
+    return f"/{path}".endswith((f"/{ending}", f":{ending}"))
+
+
+def _is_beside(stack: StackDump) -> bool:
+    """It waits for its equals in a collective, or loads data."""
+    return any(frame.file.endswith(_BESIDE) for thread in stack.threads for frame in thread.frames)
+
+
+def _spoken_waits(logs: Collection[LogReading]) -> tuple[RoleWait, ...]:
     """Of each part that speaks of a wait last, that wait: the latest of its processes'."""
     if len(logs) < 2 and not any(log.programs for log in logs):
         return ()
