@@ -22,6 +22,7 @@ NEAR, ALIKE = 0.6, 0.4
 _UNMET = 0.5
 """Terms that count as having a unit that none has."""
 _ALIKE_SHOWN = 3
+_DIGITS = 3  # of exit codes
 _RELEASE = re.compile(r"(?:^|(?<=[a-z]))\d+(?:\.\d+)+$")
 _RUN = re.compile(r"[a-z0-9][a-z0-9_./+-]*|[\u3400-\u9fff]+")
 
@@ -76,9 +77,16 @@ def terms_within(text: str, *, near: bool = False) -> Mapping[frozenset[str], Te
     """Terms of which ``text`` holds a whole name, by the units of that name, the heaviest first; no name in another."""
     wanted, names, found = units_of(text), _names(near=near), dict[frozenset[str], Term]()
     for units in sorted((units for units in names if units <= wanted), key=lambda one: (-_weight(one), names[one][0])):
-        if not any(units <= larger for larger in found):
+        if not any(units <= larger for larger in found) and (units == wanted or _is_said(units, text)):
             found[units] = names[units][1]
     return found
+
+
+def _is_said(units: frozenset[str], text: str) -> bool:
+    """A number of a longer text is no exit code (``-11``, ``139``) unless the text says so."""
+    number = next(iter(units))
+    is_code = len(units) == 1 and number.isdigit() and len(number) <= _DIGITS
+    return not is_code or re.search(rf"(?:code|status|signal|退出码)\W*{number}\b", text, re.IGNORECASE) is not None
 
 
 def share_named(text: str) -> float:
