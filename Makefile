@@ -19,7 +19,7 @@ stories: .venv/.stories  ## run all five and put what was found into docs/storie
 test: .venv/.stories  ## quick tests and, between them, jobs that wait more than they compute
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not live" --durations 12 $(ARGS)
 
-test-live: .venv/.stories  ## every lab case as a real job, recorded and under `unhang run`, and what blind writers gave (an hour and a half)
+test-live: .venv/.stories  ## every lab case as a real job, recorded and under `unhang run`, and half of what blind writers gave, by turns (an hour)
 	$(PY) -m pip install --quiet --group live
 	status=0; \
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m live --ignore $(BATCHES) $(ARGS) || status=1; \
