@@ -192,6 +192,24 @@ def test_a_call_in_which_the_rank_timed_out_is_open_whatever_gloo_counts() -> No
     assert known.graph.roots == (1,)
 
 
+def test_before_the_second_forward_ddp_shares_its_buckets_below_python() -> None:
+    wrapper = "torch/nn/parallel/distributed.py"
+    forward = (f"_pre_forward ({wrapper}:1775)", f"forward ({wrapper}:1886)", f"main ({TRAIN}:40)")
+
+    known = facts([stack(0, *forward), stack(1, *forward), stack(2, f"work ({TRAIN}:9)", f"main ({TRAIN}:38)")])
+
+    assert known.graph.roots == (2,)
+    pending = known.groups[STACK_GROUP].progress[0].pending
+    assert pending is not None
+    assert pending.operation == "broadcast"
+
+
+def test_a_wrapper_that_copies_its_inputs_to_the_device_waits_for_nobody() -> None:
+    copies = ("_recursive_to (torch/distributed/utils.py:134)", "_pre_forward (torch/nn/parallel/distributed.py:1791)")
+
+    assert facts([stack(rank, *copies, f"main ({TRAIN}:40)") for rank in range(3)]).graph.edges == ()
+
+
 BACKWARD = ("_engine_run_backward (torch/autograd/graph.py:979)", "backward (torch/_tensor.py:623)")
 
 
