@@ -86,6 +86,7 @@ class ConfigFile:
     tree: Mapping[str, Any]
     by_keys: bool = False
     """Its keys alone say which kind it is: a program's own file may hold those of a library among others."""
+    direct: bool = False  # the program gives it to DeepSpeed itself: no trainer and no launcher reads it
 
     def get(self, dotted: str, default: Any = None) -> Any:
         """The value at ``a.b.c``; ``default`` where a part is missing."""

@@ -63,7 +63,7 @@ def configuration_in_calls(machine: Machine, launch: Launch, calls: Sequence[Eng
                 continue
             one = NamedFile(role, value if isinstance(value, str) else f"{name}=", call.evidence)
             if isinstance(value, Mapping):
-                files.append(ConfigFile(f"{source.path}:{source.line}", row.kind, value))
+                files.append(ConfigFile(f"{source.path}:{source.line}", row.kind, value, direct=role != name))
             elif isinstance(value, str):
                 named.append(one)
             elif value is UNKNOWN:

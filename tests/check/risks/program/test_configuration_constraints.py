@@ -14,6 +14,8 @@ from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.judge import judge
 from unhang.findings import Certainty, Severity, Verdict
 from unhang.host.machine import Machine
+from unhang.knowledge.tables import read_table
+from unhang.knowledge.words import text_of
 from unhang.program.launch.planned_job import PlannedJob
 
 CHECKS = [check for check in ALL_INSPECTIONS if check.name == "configuration"]
@@ -480,3 +482,21 @@ def test_what_a_function_of_the_program_is_given_is_its_own_setting(own: str) ->
     write("fsdp.py", f"{imports}TrainingArguments(fsdp_config={{'enable_cpu_offload': True}})\n")
 
     assert ("no key enable_cpu_offload" in said(ask("torchrun fsdp.py"))) is not bool(own)
+
+
+def test_a_dictionary_for_deepspeed_itself_is_read_by_no_trainer_and_no_launcher() -> None:
+    """The models that only score get settings of their own beside those of accelerate."""
+    given = "config={'train_micro_batch_size_per_gpu': 1, 'bf16': {'enabled': True}}"
+    write("ppo.py", f"import deepspeed\n{PROGRAMS['loop.py']}deepspeed.initialize(model=None, {given})\n")
+    write(
+        "a.yaml",
+        "distributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 4\ndeepspeed_config: {zero_stage: 2}\n",
+    )
+
+    assert said(ask("accelerate launch --config_file a.yaml ppo.py")) == ""
+
+
+def test_every_change_can_be_said() -> None:
+    for row in read_table("configuration_constraints.toml")["constraint"]:
+        for phrase in (row.get("change", ""), row.get("problem", "")):
+            assert str(text_of(phrase, {})) or not phrase

@@ -100,10 +100,10 @@ def configuration_files(here: NodeInspection) -> Iterator[Answer]:
             yield ROWS.risk(name, {"path": one.path, "reason": one.because, "error": error}, evidence=(one.evidence,))
         else:
             yield ROWS.could_not("file", one.because, path=one.path)
-    kinds = {file.kind for file in job.files}
+    kinds = {file.kind for file in job.files if not file.direct}
     for file in job.files:
         for constraint in _known().constraint:
-            counts = not constraint.reader or job.reader in constraint.reader
+            counts = not constraint.reader or ("deepspeed" if file.direct else job.reader) in constraint.reader
             if constraint.kind == file.kind and counts and (not constraint.beside or constraint.beside in kinds):
                 yield from _together(job, file, constraint)
                 yield from _unknown(job, file, constraint)
