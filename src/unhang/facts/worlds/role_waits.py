@@ -36,7 +36,8 @@ def _waits_in_stacks(stacks: Collection[StackDump]) -> Mapping[str, RoleWait | N
     """Of each part with a process whose stack was read, what it waits for; None where one does anything else."""
     found: dict[str, RoleWait | None] = {}
     busy = set[str]()
-    for stack in sorted(stacks, key=lambda one: (one.source.path, one.source.line or 0)):
+    in_order = sorted(stacks, key=lambda one: (one.source.path, one.source.line or 0))  # rank_0.1.json, rank_0.json
+    for stack in {stack.pid or f"{stack.source}": stack for stack in in_order}.values():
         known = program_row(stack.command) if stack.command else None
         wait = next((w for thread in stack.threads if (w := _wait_in(thread, stack, known)) is not None), None)
         if wait is not None:

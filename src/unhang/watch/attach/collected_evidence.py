@@ -29,6 +29,8 @@ class CollectedEvidence:
     chosen: RankSelection
     samples: dict[int, list[ProcessSample]] = field(default_factory=dict)
     workers: dict[int, tuple[Process, ...]] = field(default_factory=dict)
+    parts: tuple[Process, ...] = ()
+    """Of the job, and no ranks."""
     moving: dict[int, bool] = field(default_factory=dict)
     dumps: set[int] = field(default_factory=set)
     empty_dumps: set[int] = field(default_factory=set)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import time
@@ -22,6 +23,7 @@ from unhang.watch.attach.sources import debug_server, recorder_files
 from unhang.watch.attach.sources import nccl_ras as ras
 from unhang.watch.dump_requests import keep_as_earlier_dumps
 from unhang.watch.nodes.transport.node_discovery import node_name
+from unhang.watch.process_state.part_processes import parts_beside
 from unhang.watch.process_state.proc_processes import PROC, Process, ProcessTable, path_in_container
 from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.process_state.stack_collection import ProcessSample, has_moved, resample_process, sample_process
@@ -52,6 +54,7 @@ def collect_evidence(
     """Sample every rank and its loader workers at least twice, pull what the job can give, and write the bundle."""
     taken = CollectedEvidence(folder, chosen)
     taken.workers = {rank.pid: _workers(machine, rank) for rank in chosen.ranks}
+    taken.parts = parts_beside(machine, [rank.process for rank in chosen.ranks])
     with ThreadPoolExecutor(max_workers=6) as pool:
         pulls = [pool.submit(_pull_recorders, taken, machine), pool.submit(_pull_ras, taken, for_s)]
         cards = pool.submit(Machine().command, nvidia_smi_command(), LIMIT_S)
@@ -106,7 +109,7 @@ def _sample_processes(taken: CollectedEvidence, *, sparing: bool) -> None:
     """Sample all of them. ``sparing``: where the kernel says that nothing happened since the sample before, its word
     is enough."""
     targets = [rank.pid for rank in taken.chosen.ranks]
-    targets += [worker.pid for workers in taken.workers.values() for worker in workers]
+    targets += [one.pid for beside in (*taken.workers.values(), taken.parts) for one in beside]
 
     def sample(pid: int) -> ProcessSample:
         before = taken.samples.get(pid, [])
@@ -194,6 +197,11 @@ def _write_stacks(taken: CollectedEvidence) -> None:
             if seen:
                 name = f"rank_{rank.rank}.worker_{worker.pid}.json"
                 private_files.write_text(taken.folder / "stacks" / name, seen[-1].stack or b"")
+    for part in taken.parts:
+        if stack := next((one.stack for one in reversed(taken.samples.get(part.pid, [])) if one.stack), None):
+            about = {"pid": part.pid, "command_line": " ".join(part.command)}
+            threads = [{**thread, "process_info": about} for thread in json.loads(stack)]
+            private_files.write_text(taken.folder / "stacks" / f"part_{part.pid}.json", json.dumps(threads))
 
 
 STREAMS = {"stdout": 1, "stderr": 2}
