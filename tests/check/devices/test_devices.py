@@ -14,7 +14,13 @@ import pytest
 from tests.check.told_machine import MACHINES, Told, ask, card, findings, situation
 from tests.work import calls_of
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
-from unhang.check.devices.chosen_cards import better_choice, find_chosen_cards, is_crowded, ranks_to_start
+from unhang.check.devices.chosen_cards import (
+    better_choice,
+    find_chosen_cards,
+    is_crowded,
+    ranks_here,
+    ranks_to_start,
+)
 from unhang.check.devices.devices import (
     CardProcess,
     Cards,
@@ -402,3 +408,34 @@ def test_deepspeed_starts_one_process_for_each_card_where_nothing_says_otherwise
     program = ProgramSource((SourceFile(Source("deepy.py"), "deepy.py", text),))
 
     assert ranks_to_start(situation([card(0), card(1), card(2)], facts=(launch, program))) == ranks
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "ranks"),
+    [
+        ("mp.spawn(run, args=(world_size, args), nprocs=world_size, join=True)", {"world_size": "8"}, 8),
+        ("mp.spawn(run, args=(args,), nprocs=args.gpus)", {"gpus": "2"}, 2),
+        ("mp.spawn(main_worker, nprocs=ngpus_per_node, args=(ngpus_per_node, args))", {"world_size": "1"}, None),
+        ("mp.spawn(run, nprocs=a)\nmp.spawn(score, nprocs=b)", {"a": "2", "b": "4"}, None),
+        ("run(world_size)", {"world_size": "8"}, None),
+    ],
+)
+def test_a_program_spawns_as_many_ranks_as_the_setting_says(
+    text: str, arguments: dict[str, str], ranks: int | None
+) -> None:
+    program = ProgramSource((SourceFile(Source("train.py"), "train.py", text),))
+    launch = Launch("python", program="train.py", arguments=arguments)
+
+    assert ranks_here(situation([card(0), card(1)], facts=(launch, program))) == ranks
+
+
+def test_a_full_card_stops_no_job_that_does_not_say_which_cards_it_uses() -> None:
+    cards = [card(0), card(1, used=47 << 30)]
+    told = {
+        launch.processes: [
+            one.severity for one in findings(situation(cards, facts=(launch,))) if "in use" in str(one.summary)
+        ]
+        for launch in (Launch("python", program="train.py"), Launch("torchrun", program="train.py", processes=2))
+    }
+
+    assert told == {None: [Severity.NOTE], 2: [Severity.STOPS]}

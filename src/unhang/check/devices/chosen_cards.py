@@ -21,7 +21,9 @@ from unhang.check.devices.devices import (
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.versions import version_numbers
 from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.late_pattern import late_pattern
 from unhang.program.launch.launch import Configuration, Launch
+from unhang.program.program_source import ProgramSource
 from unhang.program.settings.job_values import job_value, mentions
 from unhang.sentences import Text
 
@@ -33,6 +35,8 @@ CROWDED_SHARE = threshold("chosen_cards.crowded_share")
 BUSY_PERCENT = whole_threshold("chosen_cards.busy_percent")
 GOOD_DRIVER = (550, 40, 7)
 """What accelerate asks for before it leaves P2P on between RTX 40 cards (``check_cuda_p2p_ib_support``)."""
+MAX_RANKS = 1024  # of one node; more is no number of processes
+_SPAWNS = late_pattern(r"\b(?:spawn|start_processes)\([^#]{0,400}?\bnprocs\s*=\s*(?:\w+\.)*([A-Za-z_]\w*)")
 _NUMBERS = re.compile(r"\d+(?:,\d+)*")
 _MASK = re.compile(r"(?:0x)?[0-9a-fA-F]{1,16}")
 _STARTS_DEEPSPEED = ("deepspeed.launcher.runner.main(",)
@@ -80,9 +84,18 @@ def find_chosen_cards(here: NodeInspection) -> ChosenCards | None:
     if cards is None or not cards.cards or choice is None:
         return None
     chosen = visible_cards(cards, choice)
-    count = launch.processes if launch is not None and launch.processes else len(chosen.visible)
+    count = (launch.processes if launch is not None else None) or len(chosen.visible)
     named, given = choice.words is not None, bool(choice.scheduler)
     return replace(chosen, cards=chosen.visible[:count], named=named, given=given, option=choice.option)
+
+
+def ranks_here(here: NodeInspection) -> int | None:
+    """Processes on this node: as the command says, else as many as the program spawns by a setting."""
+    launch, program = here.found(Launch) or Launch(), here.found(ProgramSource) or ProgramSource()
+    spawns = [found[1] for file in program.files for found in _SPAWNS.finditer(file.text)]
+    told = [job_value(here, name) for name in dict.fromkeys(spawns)]
+    number = str(told[0].value) if len(told) == 1 and told[0] is not None else ""
+    return launch.processes or (int(number) if number.isdecimal() and 0 < int(number) <= MAX_RANKS else None)
 
 
 def ranks_to_start(here: NodeInspection) -> int | None:

@@ -18,6 +18,7 @@ from itertools import combinations
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from unhang.check.environment.environment import AskedPackage, MissingNames, OwnChecks, Requirements, Versions
 from unhang.host.inspection_result import InspectionResult
@@ -54,7 +55,10 @@ class _Found:
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Every version that can be known."""
-    found = _Found({package: version for package in PACKAGES if (version := machine.installed(package))})
+    versions = (
+        (package, machine.installed(package) or machine.installed(f"pytorch-{package}")) for package in PACKAGES
+    )
+    found = _Found({package: version for package, version in versions if version})
     _assume(plan, found)
     project = _project(machine, plan)
     _asked_for(project[1].counting() if project is not None else {}, found)
@@ -149,10 +153,8 @@ def _requirements(
         for package, pins in sorted(project.of.items(), key=lambda one: (weights.get(one[0], len(weights)), one[0]))
     )
     asked = {package: pins for package, pins in counting if pins}
-    versions = {
-        package: plan.assume.get(package) or machine.installed(pins[0].requirement.name) or machine.installed(package)
-        for package, pins in asked.items()
-    }
+    own = {package: canonicalize_name(pins[0].requirement.name) for package, pins in asked.items()}
+    versions = {one: plan.assume.get(one) or machine.installed(own[one]) or machine.installed(one) for one in asked}
     judged = [one for one in asked if versions[one] or any(pin.role == "needed" for pin in asked[one])]
     of_stalls = [one for one in judged if one in weights]
     if judged and not any(versions[one] for one in (machine.site is None and of_stalls) or judged):
@@ -193,9 +195,9 @@ def _asked(
 ) -> AskedPackage:
     rows = _rows()
     stalls, module = package in rows["stalls"], rows["modules"].get(package, package.replace("-", "_"))
-    name = package if stalls else pin.requirement.name
+    name = package if pin.requirement.name == "pytorch" else pin.requirement.name
     asked = f"{name} @ {pin.allowed}" if pin.requirement.url else f"{name}{pin.allowed}"
-    place, is_there = imported.get(module, ("", True))
+    place, is_there = imported.get(module) or imported.get(pin.requirement.name.replace("-", "_"), ("", True))
     place = place if pin.is_for_another_major(version) or not (version or is_there) else ""
     where = f"{pin.path}:{pin.line}"
     return AskedPackage(name, asked, where, version, stalls, package in rows["compiled"], module, place)

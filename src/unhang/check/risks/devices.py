@@ -6,7 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from unhang.check.devices.chosen_cards import better_choice, find_chosen_cards, is_crowded, parts_to_choose
+from unhang.check.devices.chosen_cards import (
+    better_choice,
+    find_chosen_cards,
+    is_crowded,
+    parts_to_choose,
+    ranks_here,
+)
 from unhang.check.devices.devices import (
     Card,
     CardHealth,
@@ -109,15 +115,17 @@ def device_ranks(here: NodeInspection) -> Iterator[Answer]:
     chosen, launch = find_chosen_cards(here), here.found(Launch) or Launch()
     if chosen is None:
         return
-    processes, seen = launch.processes or 1, len(chosen.visible)
+    started, seen = ranks_here(here), len(chosen.visible)
+    processes = started or 1
     if chosen.mig or (processes > 1 and any(card.mig for card in chosen.visible)):
         said = ", ".join(chosen.mig) or "mig.mode.current: Enabled"
         yield ROWS.risk("sliced", evidence=(Evidence(Source("nvidia-smi"), said),))
-    elif processes > seen and launch.processes and not chosen.unknown and not chosen.twice:
-        option = _OPTIONS.get(launch.outer or launch.launcher, "--nproc_per_node")  # the spelling of every version
+    elif processes > seen and started and not chosen.unknown and not chosen.twice:
+        spelled = _OPTIONS.get(launch.outer or launch.launcher, "--nproc_per_node")  # the spelling of every version
+        option = spelled if launch.processes else "nprocs"
         values = {"option": option, "processes": processes, "cards": seen}
         yield ROWS.risk("too-many", values, evidence=(Evidence(Source("command"), f"{option} {processes}"),))
-    elif launch.processes and chosen.cards:
+    elif started and chosen.cards:
         yield ROWS.fine("ranks", count=processes, cards=seen)
     closed = [card.index for card in chosen.cards if card.compute_mode == "Prohibited"]
     if closed:
@@ -182,6 +190,7 @@ def device_crowded(here: NodeInspection) -> Iterator[Answer]:
         ),
         evidence=tuple(_use_of(cards, card) for card in crowded),
         remedies=tuple(remedies),
+        severity=None if chosen.named or len(chosen.visible) == 1 or ranks_here(here) else Severity.NOTE,
     )
 
 

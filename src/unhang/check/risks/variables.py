@@ -26,8 +26,10 @@ from unhang.knowledge.job.environment_variables import (
     variable_support,
 )
 from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
+from unhang.program.launch.launch import Launch
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.environment_reads import first_read
+from unhang.program.settings.job_values import mentions
 
 ROWS = RiskRows("variables")
 FAMILIES = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "TORCH_DISTRIBUTED_", "TORCH_DIST_", "TORCHELASTIC_", "GLOO_")
@@ -42,6 +44,7 @@ _STALLS = (
     (("_IB_", "SOCKET", "NET", "IFNAME", "FI_", "UCX_", "OFI"), Cause.NETWORK_CONFIG),
     (("CUDA_LAUNCH_BLOCKING", "CONNECTIONS"), Cause.DEADLOCK_ORDER),
 )
+_STARTS_A_GROUP, _STARTS_RANKS = ("init_process_group(",), ("spawn(", "start_processes(", "trainer(", "fabric(")
 _MEANT_ON = ("true", "yes", "on", "y", "t", "enable", "enabled")
 
 
@@ -236,8 +239,19 @@ def variable_shadowed(here: NodeInspection) -> Iterator[Answer]:
         yield ROWS.risk("shadowed", values, **about(winner, loser))
 
 
+def variable_world_size(here: NodeInspection) -> Iterator[Answer]:
+    """A group of more ranks than somebody starts is waited for until the limit of its start."""
+    settings, launch = here.found(JobEnvironment) or JobEnvironment({}), here.found(Launch) or Launch()
+    told = settings.value("WORLD_SIZE") or ""
+    if launch.launcher != "python" or launch.outer or not told.isdecimal() or int(told) < 2 or launch.processes:
+        return
+    if settings.value("RANK") is None and mentions(here, _STARTS_A_GROUP) and not mentions(here, _STARTS_RANKS):
+        yield ROWS.risk("world-size-alone", {"size": told, "others": int(told) - 1})
+
+
 RISKS = asked_of_a_node(
     "environment",
+    variable_world_size,
     variable_costly,
     variable_value,
     variable_conflict,

@@ -112,7 +112,8 @@ def version_asked_for(here: NodeInspection) -> Iterator[Answer]:
     for one in imported:
         values = {"place": one.imported, "module": one.module, "where": one.place, "asked": one.asked}
         values |= {"installed": one.installed, "command": asked.install}
-        yield ROWS.risk("another-major" if one.installed else "import-missing", values)
+        weight = Severity.NOTE if one.installed.startswith("0.") else None  # many such releases get on with each other
+        yield ROWS.risk("another-major" if one.installed else "import-missing", values, severity=weight)
     others = [one for one in asked.differing if one not in imported]
     if others:
         yield _not_as_asked(asked, others)

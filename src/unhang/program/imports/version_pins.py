@@ -76,10 +76,10 @@ class VersionPin:
         return SpecifierSet(_LOCAL.sub("", str(self.requirement.specifier))).contains(found, prereleases=True)
 
     def is_for_another_major(self, version: str) -> bool:
-        """No release that it allows has the first number of ``version``; not where that is a year, or still zero."""
+        """No release that it allows is of the major release of ``version``, up to its first number but zero."""
         with suppress(InvalidVersion):
-            major = Version(version).major
-            return 0 < major < _YEARS and self.excludes(SpecifierSet(f"=={major}.*"))
+            major, minor = Version(version).major, Version(version).minor
+            return major < _YEARS and self.excludes(SpecifierSet(f"=={major}.*" if major else f"==0.{minor}.*"))
         return False
 
     def excludes(self, specifier: SpecifierSet) -> bool:

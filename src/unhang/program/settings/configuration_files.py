@@ -32,6 +32,7 @@ NAME = "configuration"
 LIMIT_S = 5.0
 NEEDS = ("timers", "program", "versions", "devices")
 ENDINGS = (".json", ".hjson", ".yaml", ".yml", ".toml")
+_PATH = re.compile(r"(?:[\w.~-]*/)*[\w.-]+\.[A-Za-z]{2,8}")  # whatever it is called: libraries read by the role alone
 MAX_FILES, MAX_DEPTH = 20, 3
 _NOTHING = object()
 _COMMAND = Source("command")
@@ -167,10 +168,11 @@ def _named_in(machine: Machine, launch: Launch) -> Iterator[NamedFile]:
     given += [(f"{launch.launcher}.{name}", path, f"--{name} {path}") for name, path in launch.options.items()]
     for name, path, text in given:
         role = next((one for tag in tags if role_of(one := f"{tag}.{name}") is not None), name)
-        if _is_config(path) or _inline(role, path):
+        is_file = (row := role_of(role)) is not None and row.kind and _PATH.fullmatch(path)
+        if is_file or _is_config(path) or _inline(role, path):
             yield NamedFile(role if role or not path.endswith(".json") else _NO_ROLE, path, Evidence(_COMMAND, text))
-    for path in _default_of_accelerate(machine, launch):
-        yield NamedFile("accelerate.config_file", path, Evidence(Source(path), path))
+    default = _default_of_accelerate(machine, launch)
+    yield from (NamedFile("accelerate.config_file", path, Evidence(Source(path), path)) for path in default)
 
 
 def _place_of(machine: Machine, launch: Launch, word: str) -> str:
