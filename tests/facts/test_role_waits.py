@@ -96,6 +96,16 @@ def test_a_part_of_which_one_process_does_anything_else_does_not_wait(tmp_path: 
     assert [wait.awaited for wait in role_waits(read_evidence([str(tmp_path)]))] == ["rollout"]
 
 
+def test_a_process_that_was_seen_elsewhere_too_does_not_wait(tmp_path: Path) -> None:
+    """Two moments of a job that goes on, in which each half is met at its queue once."""
+    for half, line in (("TrainingActor", 312), ("GenerateSamplesActor", 140)):
+        pid = 4001 if half == "TrainingActor" else 4002
+        for path, inside, at in ((f"{half}-{pid}.0.txt", "step (a.py:1)", 90), (f"{half}-{pid}.1.txt", TAKES, line)):
+            (tmp_path / path).write_text(ACTOR.format(pid=pid, actor=half, inside=inside, line=at))
+
+    assert role_waits(read_evidence([str(tmp_path)])) == ()
+
+
 def test_what_stacks_show_is_later_than_what_was_said(tmp_path: Path) -> None:
     works = "step (openrlhf/trainer/ppo_utils/replay_buffer.py:88)"
     stacks_of(tmp_path, ("PolicyModelActor", works, 312))

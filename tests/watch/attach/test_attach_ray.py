@@ -24,14 +24,14 @@ START_S, SETTLED_S = 120.0, 5.0
 
 
 @pytest.fixture
-def stuck(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The driver, once both halves are in their queues."""
+def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The driver, once both halves have begun."""
     pytest.importorskip("ray")
     session = tempfile.mkdtemp(prefix="r")  # Ray's sockets need a short path
     said = tmp_path / "said.txt"
     with said.open("wb") as output:
         driver = subprocess.Popen(
-            [sys.executable, str(JOB / "train_async.py"), session],
+            [sys.executable, str(JOB / "train_async.py"), session, *request.param],
             stdout=output, stderr=subprocess.STDOUT, cwd=JOB, start_new_session=True,
             env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
@@ -56,11 +56,12 @@ def line_of(text: str) -> int:
     return next(number for number, line in enumerate(TRAINER.read_text().splitlines(), 1) if text in line)
 
 
+@pytest.mark.parametrize("driver", [()], indirect=True)
 def test_parts_that_wait_for_each_other_are_named_with_their_lines(
-    stuck: subprocess.Popen[bytes], tmp_path: Path
+    driver: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     folder = tmp_path / "seen"
-    done = unhang("attach", str(stuck.pid), "--dir", str(folder), "--format", "json")
+    done = unhang("attach", str(driver.pid), "--dir", str(folder), "--format", "json")
 
     lead = json.loads(done.stdout)["findings"][0]
     assert lead["cause"] == "deadlock-order", done.stdout
@@ -68,3 +69,12 @@ def test_parts_that_wait_for_each_other_are_named_with_their_lines(
     assert places == {line_of("self.rollout_queue.get(block=True)"), line_of("self.rollout_slots.get(block=True)")}
     again = json.loads(unhang("diagnose", str(folder), "--format", "json").stdout)["findings"][0]
     assert (again["cause"], again["where"]) == (lead["cause"], lead["where"])
+
+
+@pytest.mark.parametrize("driver", [("goes",)], indirect=True)
+def test_parts_that_take_turns_are_no_deadlock(driver: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    done = unhang("attach", str(driver.pid), "--dir", str(tmp_path / "seen"), "--format", "json")
+
+    verdict = json.loads(done.stdout)
+    assert "deadlock-order" not in [one["cause"] for one in verdict["findings"]], done.stdout
+    assert verdict["status"] != "hang"

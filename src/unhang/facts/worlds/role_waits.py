@@ -33,18 +33,27 @@ def role_waits(job: EvidenceSet) -> tuple[RoleWait, ...]:
 
 
 def _waits_in_stacks(stacks: Collection[StackDump]) -> Mapping[str, RoleWait | None]:
-    """Of each part with a process whose stack was read, what it waits for; None where one does anything else."""
+    """Of each part with a process whose stack was read, what it waits for; None where one does anything else, or was
+    seen to do so."""
     found: dict[str, RoleWait | None] = {}
     busy = set[str]()
-    in_order = sorted(stacks, key=lambda one: (one.source.path, one.source.line or 0))  # rank_0.1.json, rank_0.json
-    for stack in {stack.pid or f"{stack.source}": stack for stack in in_order}.values():
-        known = program_row(stack.command) if stack.command else None
-        wait = next((w for thread in stack.threads if (w := _wait_in(thread, stack, known)) is not None), None)
-        if wait is not None:
+    processes: dict[int | str, list[StackDump]] = {}
+    for stack in sorted(stacks, key=lambda one: (one.source.path, one.source.line or 0)):
+        processes.setdefault(stack.pid or f"{stack.source}", []).append(stack)
+    for dumps in processes.values():
+        title, rank = dumps[-1].command, dumps[-1].rank
+        known = program_row(title) if title else None
+        waits = [_wait_of(dump, known) for dump in dumps]
+        wait = waits[-1]
+        if wait is not None and all(other is not None and other.where == wait.where for other in waits):
             found.setdefault(wait.waiter, wait)
-        elif (known is not None or stack.rank is not None) and not _is_beside(stack):
-            busy.add(world_of(known.role) if known is not None else "trainer")
+        elif wait is not None or ((known is not None or rank is not None) and not all(map(_is_beside, dumps))):
+            busy.add(wait.waiter if wait is not None else world_of(known.role) if known is not None else "trainer")
     return found | dict.fromkeys(busy)
+
+
+def _wait_of(dump: StackDump, known: ProgramRow | None) -> RoleWait | None:
+    return next((wait for thread in dump.threads if (wait := _wait_in(thread, dump, known)) is not None), None)
 
 
 def _wait_in(thread: ThreadStack, stack: StackDump, known: ProgramRow | None) -> RoleWait | None:

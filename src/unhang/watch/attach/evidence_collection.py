@@ -198,10 +198,10 @@ def _write_stacks(taken: CollectedEvidence) -> None:
                 name = f"rank_{rank.rank}.worker_{worker.pid}.json"
                 private_files.write_text(taken.folder / "stacks" / name, seen[-1].stack or b"")
     for part in taken.parts:
-        if stack := next((one.stack for one in reversed(taken.samples.get(part.pid, [])) if one.stack), None):
-            about = {"pid": part.pid, "command_line": " ".join(part.command)}
+        about = {"pid": part.pid, "command_line": " ".join(part.command)}
+        for number, stack in enumerate((one.stack for one in taken.samples.get(part.pid, []) if one.stack), 1):
             threads = [{**thread, "process_info": about} for thread in json.loads(stack)]
-            private_files.write_text(taken.folder / "stacks" / f"part_{part.pid}.json", json.dumps(threads))
+            private_files.write_text(taken.folder / "stacks" / f"part_{part.pid}.{number}.json", json.dumps(threads))
 
 
 STREAMS = {"stdout": 1, "stderr": 2}

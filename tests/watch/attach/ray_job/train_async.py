@@ -1,4 +1,5 @@
-"""Asynchronous PPO whose two halves wait for each other from the beginning."""
+"""Asynchronous PPO whose two halves wait for each other from the beginning, unless a second argument gives the first
+place."""
 
 import socket
 import sys
@@ -16,6 +17,8 @@ def main() -> None:
     rollouts, places = Queue(maxsize=2), Queue(maxsize=2)
     policy = [PolicyModelActor.remote(rank, 2, port) for rank in range(2)]
     ray.get([model.fit.remote() for model in policy])
+    if len(sys.argv) > 2:
+        places.put("first")
     trainer, generator = TrainingActor.remote(rollouts, places), GenerateSamplesActor.remote(rollouts, places)
     both = [generator.fit.remote(), trainer.fit.remote(policy)]
     print("both halves began", flush=True)
