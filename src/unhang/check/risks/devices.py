@@ -161,6 +161,7 @@ def device_crowded(here: NodeInspection) -> Iterator[Answer]:
     if cards is None or chosen is None or not chosen.cards:
         return
     crowded = [card for card in chosen.cards if is_crowded(cards, card)]
+    is_open = (here.found(Launch) or Launch()).launcher == "python" and ranks_here(here) is None
     if not crowded:
         yield ROWS.fine("crowded")
         return
@@ -190,7 +191,7 @@ def device_crowded(here: NodeInspection) -> Iterator[Answer]:
         ),
         evidence=tuple(_use_of(cards, card) for card in crowded),
         remedies=tuple(remedies),
-        severity=None if chosen.named or len(chosen.visible) == 1 or ranks_here(here) else Severity.NOTE,
+        severity=Severity.NOTE if is_open and not chosen.named and len(chosen.visible) > 1 else None,
     )
 
 

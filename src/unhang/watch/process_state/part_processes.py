@@ -13,8 +13,8 @@ _RAY_LIBRARY, _RAY_NODE, _RAY_IDLE = "_raylet.so", "raylet", "ray::IDLE"
 
 
 def parts_beside(machine: ProcessTable, ranks: Collection[Process]) -> tuple[Process, ...]:
-    """Of the same user, known by their titles (``ray::RewardManager``, ``VLLM::EngineCore``) or as callers of Ray; not
-    of another Ray than that of ``ranks``."""
+    """Of the same user, known by their titles (``ray::RewardManager``, ``VLLM::EngineCore``) or as callers of Ray; of
+    Ray only what is of the one that started ``ranks``, or may be."""
     known = {rank.pid for rank in ranks} | {below.pid for rank in ranks for below in machine.descendants(rank.pid)}
     nodes = {node for rank in ranks if (node := _ray_node(machine, rank)) is not None}
     mine = (one for one in machine.processes.values() if one.uid in {rank.uid for rank in ranks})
@@ -30,7 +30,7 @@ def _is_part(process: Process) -> bool:
 def _of_one_ray(machine: ProcessTable, found: Iterator[Process], nodes: Collection[int]) -> Iterator[Process]:
     for one in found:
         node = _ray_node(machine, one)
-        if not nodes or node is None or node in nodes:
+        if node in nodes or (node is None and (nodes or not has_mapped(one.pid, _RAY_LIBRARY))):
             yield one
 
 
