@@ -417,6 +417,8 @@ def test_deepspeed_starts_one_process_for_each_card_where_nothing_says_otherwise
         ("mp.spawn(run, args=(args,), nprocs=args.gpus)", {"gpus": "2"}, 2),
         ("mp.spawn(main_worker, nprocs=ngpus_per_node, args=(ngpus_per_node, args))", {"world_size": "1"}, None),
         ("mp.spawn(run, nprocs=a)\nmp.spawn(score, nprocs=b)", {"a": "2", "b": "4"}, None),
+        ("mp.spawn(run, nprocs=args.world_size // args.nodes)", {"world_size": "8"}, None),
+        ("mp.spawn(run, nprocs=len(gpus))", {"gpus": "2", "len": "2"}, None),
         ("run(world_size)", {"world_size": "8"}, None),
     ],
 )

@@ -36,7 +36,7 @@ BUSY_PERCENT = whole_threshold("chosen_cards.busy_percent")
 GOOD_DRIVER = (550, 40, 7)
 """What accelerate asks for before it leaves P2P on between RTX 40 cards (``check_cuda_p2p_ib_support``)."""
 MAX_RANKS = 1024  # of one node; more is no number of processes
-_SPAWNS = late_pattern(r"\b(?:spawn|start_processes)\([^#]{0,400}?\bnprocs\s*=\s*(?:\w+\.)*([A-Za-z_]\w*)")
+_SPAWNS = late_pattern(r"\b(?:spawn|start_processes)\([^#]{0,400}?\bnprocs\s*=\s*(?:\w+\.)*([A-Za-z_]\w*)\s*[,)]")
 _NUMBERS = re.compile(r"\d+(?:,\d+)*")
 _MASK = re.compile(r"(?:0x)?[0-9a-fA-F]{1,16}")
 _STARTS_DEEPSPEED = ("deepspeed.launcher.runner.main(",)

@@ -44,7 +44,10 @@ _STALLS = (
     (("_IB_", "SOCKET", "NET", "IFNAME", "FI_", "UCX_", "OFI"), Cause.NETWORK_CONFIG),
     (("CUDA_LAUNCH_BLOCKING", "CONNECTIONS"), Cause.DEADLOCK_ORDER),
 )
-_STARTS_A_GROUP, _STARTS_RANKS = ("init_process_group(",), ("spawn(", "start_processes(", "trainer(", "fabric(")
+_SETS_RANK = tuple(
+    f"environ{form}" for quote in "'\"" for form in (f"[{quote}rank{quote}] =", f".setdefault({quote}rank")
+)
+_KEEPS_SIZE = tuple(f"{quote}world_size{quote}{form}" for quote in "'\"" for form in (" not in os.environ", ", "))
 _MEANT_ON = ("true", "yes", "on", "y", "t", "enable", "enabled")
 
 
@@ -240,12 +243,13 @@ def variable_shadowed(here: NodeInspection) -> Iterator[Answer]:
 
 
 def variable_world_size(here: NodeInspection) -> Iterator[Answer]:
-    """A group of more ranks than somebody starts is waited for until the limit of its start."""
+    """A program that calls itself rank 0 where nothing else is said, and keeps WORLD_SIZE as it is set, waits for ranks
+    that nobody starts. Without RANK others run alone, or end with an error that says so."""
     settings, launch = here.found(JobEnvironment) or JobEnvironment({}), here.found(Launch) or Launch()
     told = settings.value("WORLD_SIZE") or ""
     if launch.launcher != "python" or launch.outer or not told.isdecimal() or int(told) < 2 or launch.processes:
         return
-    if settings.value("RANK") is None and mentions(here, _STARTS_A_GROUP) and not mentions(here, _STARTS_RANKS):
+    if settings.value("RANK") is None and mentions(here, _SETS_RANK) and mentions(here, _KEEPS_SIZE):
         yield ROWS.risk("world-size-alone", {"size": told, "others": int(told) - 1})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from unhang.knowledge.worlds.roles import program_row
 from unhang.watch.process_state.proc_processes import Process, ProcessTable, has_mapped
@@ -19,7 +19,8 @@ def parts_beside(machine: ProcessTable, ranks: Collection[Process]) -> tuple[Pro
     nodes = {node for rank in ranks if (node := _ray_node(machine, rank)) is not None}
     mine = (one for one in machine.processes.values() if one.uid in {rank.uid for rank in ranks})
     found = (one for one in mine if one.is_python and one.pid not in known and _is_part(one))
-    return tuple(sorted(_of_one_ray(machine, found, nodes), key=lambda one: (one.started_ticks, one.pid))[:MAX_PARTS])
+    parts = (one for one in found if _is_of_their_ray(machine, one, nodes))
+    return tuple(sorted(parts, key=lambda one: (one.started_ticks, one.pid))[:MAX_PARTS])
 
 
 def _is_part(process: Process) -> bool:
@@ -27,11 +28,9 @@ def _is_part(process: Process) -> bool:
     return title != _RAY_IDLE and (program_row(title) is not None or has_mapped(process.pid, _RAY_LIBRARY))
 
 
-def _of_one_ray(machine: ProcessTable, found: Iterator[Process], nodes: Collection[int]) -> Iterator[Process]:
-    for one in found:
-        node = _ray_node(machine, one)
-        if node in nodes or (node is None and (nodes or not has_mapped(one.pid, _RAY_LIBRARY))):
-            yield one
+def _is_of_their_ray(machine: ProcessTable, one: Process, nodes: Collection[int]) -> bool:
+    node = _ray_node(machine, one)
+    return node in nodes or (node is None and (bool(nodes) or not has_mapped(one.pid, _RAY_LIBRARY)))
 
 
 def _ray_node(machine: ProcessTable, process: Process) -> int | None:

@@ -79,8 +79,10 @@ def _fell_ns(rank: int, member: JobRank, folder: Path) -> int:
 
 def _reported_s(rank: int, folder: Path) -> float:
     """When its crash report was written, zero where there is none."""
-    report = folder / "crash" / f"rank_{rank}.faulthandler"
-    return report.stat().st_mtime if report.exists() and report.stat().st_size else 0.0
+    with suppress(OSError):
+        report = (folder / "crash" / f"rank_{rank}.faulthandler").stat()
+        return report.st_mtime if report.st_size else 0.0
+    return 0.0
 
 
 def drop_earlier_dumps(members: Mapping[int, JobRank], folder: Path) -> None:
